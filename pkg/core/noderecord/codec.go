@@ -1,0 +1,74 @@
+package noderecord
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+)
+
+// Decode reads one annotation value. A record of another node UID yields found = false: the node was re-created, and
+// nothing of the old one holds.
+func Decode(value string, node types.UID) (r Record, found bool, err error) {
+	if value == "" {
+		return Record{}, false, nil
+	}
+	if err := json.Unmarshal([]byte(value), &r); err != nil {
+		return Record{}, false, fmt.Errorf("read record: %w", err)
+	}
+	if r.Node != node {
+		return Record{}, false, nil
+	}
+	return r, true, nil
+}
+
+// Encode is the annotation value of a record. Equal records have equal values.
+func Encode(r Record) string {
+	data, err := json.Marshal(r)
+	if err != nil { // plain data always marshals
+		panic(fmt.Sprintf("write record: %v", err))
+	}
+	return string(data)
+}
+
+// Annotations are the node annotations that a record stands for: our own record and NVIDIA's mirrors of it.
+func Annotations(nodeWright string, r Record, status nwv1.Status, version string) map[string]string {
+	return map[string]string{
+		fleetv1.RecordKey(nodeWright): Encode(r),
+		nwv1.NodeStateKey(nodeWright): nodeState(r),
+		nwv1.StatusKey(nodeWright):    string(status),
+		nwv1.VersionKey(nodeWright):   version,
+	}
+}
+
+// packageStatus is one entry of NVIDIA's nodeState, whose shape has been frozen since its v0.7.5.
+type packageStatus struct {
+	Name         string     `json:"name"`
+	Version      string     `json:"version"`
+	Image        string     `json:"image"`
+	ContainerSHA string     `json:"containerSHA,omitempty"`
+	Stage        nwv1.Stage `json:"stage"`
+	State        nwv1.State `json:"state"`
+	Restarts     int32      `json:"restarts,omitempty"`
+}
+
+func nodeState(r Record) string {
+	entries := make(map[string]packageStatus, len(r.Packages))
+	for name, p := range r.Packages {
+		if p.Version == "" || p.Stage == "" {
+			continue // nothing was started yet: absent, in NVIDIA's words
+		}
+		entries[nwv1.NodeStateEntry(name, p.Version)] = packageStatus{
+			Name: name, Version: p.Version, Image: p.Image, ContainerSHA: p.Digest,
+			Stage: p.Stage, State: p.State, Restarts: p.Failures,
+		}
+	}
+	data, err := json.Marshal(entries)
+	if err != nil { // plain data always marshals
+		panic(fmt.Sprintf("write node state: %v", err))
+	}
+	return string(data)
+}

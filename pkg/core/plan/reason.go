@@ -1,0 +1,104 @@
+package plan
+
+// Code is the stable name of a reason. Codes are part of the product's interface: alerts and scripts match on them.
+type Code string
+
+// Codes of nodes that are done.
+const (
+	// Complete: every package is done, in this round or an earlier one with the same content.
+	Complete Code = "Complete"
+)
+
+// Codes of nodes that are not targeted.
+const (
+	// Ignored: the node carries the ignore label.
+	Ignored Code = "Ignored"
+	// TaintNotTolerated: the node has a taint that the NodeWright does not tolerate.
+	TaintNotTolerated Code = "TaintNotTolerated"
+)
+
+// Codes of nodes that wait to be admitted.
+const (
+	// WaitingForPriority: a NodeWright that goes first is not complete here (or anywhere, with sequencing `all`).
+	WaitingForPriority Code = "WaitingForPriority"
+	// WaitingForBatch: the batch that is under way has not ended.
+	WaitingForBatch Code = "WaitingForBatch"
+	// WaitingForSlot: the compartment's ceiling is used up.
+	WaitingForSlot Code = "WaitingForSlot"
+	// WaitingForClusterBudget: a Fleet's `disruption.maxNodes` is used up.
+	WaitingForClusterBudget Code = "WaitingForClusterBudget"
+	// BudgetIsZero: the compartment's budget admits nobody.
+	BudgetIsZero Code = "BudgetIsZero"
+	// Halted: the compartment halted after bad batches.
+	Halted Code = "Halted"
+	// Paused: the NodeWright, or one that goes first, is paused.
+	Paused Code = "Paused"
+	// Disabled: the NodeWright is disabled.
+	Disabled Code = "Disabled"
+	// Unresolved: the NodeWright refers to something that does not exist.
+	Unresolved Code = "Unresolved"
+	// Standby: the reconciler acts on nothing now.
+	Standby Code = "Standby"
+	// RecordUnreadable: the node's record cannot be read.
+	RecordUnreadable Code = "RecordUnreadable"
+	// NodeNotReady: the node is not Ready.
+	NodeNotReady Code = "NodeNotReady"
+	// Superseded: the node is under way in an earlier round and waits for its admission to the newest.
+	Superseded Code = "Superseded"
+)
+
+// Codes of nodes that are under way.
+const (
+	// AdmissionUnconfirmed: the admission was decided and its record is not yet seen on the node.
+	AdmissionUnconfirmed Code = "AdmissionUnconfirmed"
+	// Cordoning: the cordon is not yet seen.
+	Cordoning Code = "Cordoning"
+	// ProtectedPod: a pod that must not be disturbed is on the node.
+	ProtectedPod Code = "ProtectedPod"
+	// Draining: pods are asked to leave, or are leaving.
+	Draining Code = "Draining"
+	// DisruptionBudget: a PodDisruptionBudget refuses an eviction.
+	DisruptionBudget Code = "DisruptionBudget"
+	// DrainBlocked: a pod may not be evicted under the NodeWright's drainConfig.
+	DrainBlocked Code = "DrainBlocked"
+	// Running: an execution is under way.
+	Running Code = "Running"
+	// Starting: executions are being created.
+	Starting Code = "Starting"
+	// RetryBackoff: an attempt failed and the next one is due later.
+	RetryBackoff Code = "RetryBackoff"
+	// ImagePull: the image cannot be pulled.
+	ImagePull Code = "ImagePull"
+	// InsufficientResources: the execution's pod does not fit on the node.
+	InsufficientResources Code = "InsufficientResources"
+	// ContainerCannotRun: the kubelet cannot create or start a container.
+	ContainerCannotRun Code = "ContainerCannotRun"
+	// Dependency: a package waits for one that it depends on.
+	Dependency Code = "Dependency"
+	// Interrupting: the interrupt was requested and is not proven yet.
+	Interrupting Code = "Interrupting"
+	// OtherInterrupt: another NodeWright's work on the node has to end first.
+	OtherInterrupt Code = "OtherInterrupt"
+	// Uncordoning: the node is being given back.
+	Uncordoning Code = "Uncordoning"
+	// Settling: the node has to stay Ready for a while.
+	Settling Code = "Settling"
+	// EarlierExecution: an execution of an earlier round is not finished yet.
+	EarlierExecution Code = "EarlierExecution"
+	// Suspended: running executions are suspended by a pause.
+	Suspended Code = "Suspended"
+)
+
+// Codes of failures. They are also noderecord.Failure.Reason.
+const (
+	// PackageFailed: a stage of a package failed in every attempt.
+	PackageFailed Code = "PackageFailed"
+	// StageTimeout: a stage took longer than it may.
+	StageTimeout Code = "StageTimeout"
+	// InterruptFailed: the interrupt failed, or could not be proven in time.
+	InterruptFailed Code = "InterruptFailed"
+	// NodeLost: the node vanished while it was under way.
+	NodeLost Code = "NodeLost"
+	// DrainTimeout: the node could not be drained in `drainConfig.timeout`.
+	DrainTimeout Code = "DrainTimeout"
+)

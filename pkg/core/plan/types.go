@@ -1,0 +1,390 @@
+package plan
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// Input is everything that a pass decides from. Nothing in it is changed.
+type Input struct {
+	// Now is the clock.
+	Now time.Time
+	// Ledger as it was last read or written by this leader.
+	Ledger fleetv1.LedgerSpec
+	// NodeWrights in any order.
+	NodeWrights []NodeWright
+	// Nodes of the cluster, in any order.
+	Nodes []Node
+	// Orphans are our executions whose node (by UID) is gone.
+	Orphans []Execution
+	// Snapshots are the stored definitions by their hash (see noderecord.Package.Snapshot). One that a record names and
+	// that is not here reads as a package that needs no uninstall.
+	Snapshots map[string]desired.Package
+	// Budgets are the cluster-wide caps of the Fleets.
+	Budgets []Budget
+	// Settings of the reconciler.
+	Settings Settings
+	// Standby, when not empty, says why nothing may be done now (NVIDIA's operator is active, say). Statuses and
+	// reasons are still computed.
+	Standby string
+}
+
+// Settings are the reconciler's own flags that decide something.
+type Settings struct {
+	// Attempts is how often a phase is tried in one turn. Default 3, least 1.
+	Attempts int32
+	// StageTimeout bounds a stage whose package sets none. Default 1h; 0 is no bound.
+	StageTimeout time.Duration
+	// RetryBackoff is the wait before the second attempt; it doubles. Default 10s.
+	RetryBackoff time.Duration
+	// PullTolerance is how long an image may fail to be pulled before the node counts as failed. Default 1m.
+	PullTolerance time.Duration
+	// RebootGrace is how long after the end of a reboot's execution an unchanged boot ID on a Ready node is not yet a
+	// failure. Default 2m.
+	RebootGrace time.Duration
+	// DrainRetry is how often a drain looks again. Default 5s.
+	DrainRetry time.Duration
+	// Namespace is where our executions run; their pods are never evicted.
+	Namespace string
+	// RuntimeRequiredTaint is the taint that runtime-required NodeWrights tolerate and remove.
+	// Default nodewright.nvidia.com=runtime-required:NoSchedule.
+	RuntimeRequiredTaint corev1.Taint
+}
+
+// NodeWright is one rollout object with everything that it refers to, resolved and defaulted.
+type NodeWright struct {
+	Name       string
+	UID        types.UID
+	Generation int64
+	Spec       nwv1.NodeWrightSpec
+	// Scope narrows the selection to what the Fleet that delivers the object may touch; nil does not narrow.
+	Scope labels.Selector
+	// Desired is the exact package set.
+	Desired desired.Set
+	// Policy is the DeploymentPolicy; nil if the spec names none.
+	Policy *nwv1.DeploymentPolicySpec
+	// Problem says why the object cannot be resolved (unknown policy or package, invalid selector): nothing new starts.
+	Problem string
+	// Paused, Disabled: the pause and disable annotations.
+	Paused   bool
+	Disabled bool
+	// Retry and Resume are the tokens of the verb annotations; a token that was handled does nothing.
+	Retry  string
+	Resume string
+	// Deleting says that the object has a deletion timestamp.
+	Deleting bool
+}
+
+// Node is what a pass knows of one node.
+type Node struct {
+	Name          string
+	UID           types.UID
+	Labels        map[string]string
+	Taints        []corev1.Taint
+	Unschedulable bool
+	Ready         bool
+	BootID        string
+	Created       time.Time
+	// Records by NodeWright name; entries of another node UID were dropped by the reader.
+	Records map[string]noderecord.Record
+	// Malformed holds what was wrong with a record that cannot be read, by NodeWright name.
+	Malformed map[string]string
+	// CordonOwners are the names of the NodeWrights that own a cordon here, sorted.
+	CordonOwners []string
+	// Pods of the node; nil if they were not listed. See Output.NeedPods.
+	Pods []*corev1.Pod
+	// PodsListed says that Pods is the truth of this pass, also when it is empty.
+	PodsListed bool
+	// EvictAfter is when the next eviction on this node may be asked for (back-off of refused ones); zero: now.
+	EvictAfter time.Time
+	// EvictRefused says which pods refused the last eviction and why (it names the PodDisruptionBudget), by UID.
+	EvictRefused map[types.UID]string
+	// Executions of all NodeWrights on this node (by UID), in any order.
+	Executions []Execution
+}
+
+// Budget caps the nodes that we hold out of service over all NodeWrights (`Fleet.spec.disruption.maxNodes`).
+type Budget struct {
+	// Name of the Fleet, `namespace/name`.
+	Name string
+	// Scope of the nodes that it counts; nil counts all.
+	Scope labels.Selector
+	// Count or Percent, exactly one is set.
+	Count   *int32
+	Percent *int32
+}
+
+// Phase is a run of stages that need nothing in between: one execution, one pod.
+type Phase string
+
+const (
+	// PhaseInstall is apply or upgrade, then config.
+	PhaseInstall Phase = "install"
+	// PhaseConfig is config alone.
+	PhaseConfig Phase = "config"
+	// PhaseInterrupt is the merged interrupt of a node.
+	PhaseInterrupt Phase = "interrupt"
+	// PhasePost is post-interrupt.
+	PhasePost Phase = "post-interrupt"
+	// PhaseUninstall is uninstall.
+	PhaseUninstall Phase = "uninstall"
+)
+
+// ExecutionState is how far an execution is.
+type ExecutionState string
+
+const (
+	// ExecutionPending: no stage has begun.
+	ExecutionPending ExecutionState = "Pending"
+	// ExecutionRunning: a stage is running.
+	ExecutionRunning ExecutionState = "Running"
+	// ExecutionSucceeded: every stage succeeded.
+	ExecutionSucceeded ExecutionState = "Succeeded"
+	// ExecutionFailed: it ended without success.
+	ExecutionFailed ExecutionState = "Failed"
+)
+
+// ExecutionKey identifies an execution; its Job's name is derived from it.
+type ExecutionKey struct {
+	NodeWright    string
+	NodeWrightUID types.UID
+	NodeUID       types.UID
+	Round         int64
+	// Package is empty for the merged interrupt of a node, whose Wave is then part of the key.
+	Package string
+	Phase   Phase
+	// Wave distinguishes the interrupts of one turn; 0 for other phases.
+	Wave    int32
+	Attempt int32
+}
+
+// Execution is what is seen of one of our Jobs.
+type Execution struct {
+	ExecutionKey
+	// Name of the Job.
+	Name string
+	// Node is the node's name.
+	Node        string
+	Compartment string
+	Batch       int32
+	State       ExecutionState
+	// Stage is the stage that is running, or that failed.
+	Stage nwv1.Stage
+	// Done are the stages that succeeded with their checks, in order.
+	Done []nwv1.Stage
+	// Trouble is set while the pod cannot run: ImagePull, InsufficientResources, ContainerCannotRun …
+	Trouble Code
+	// TroubleMessage is the kubelet's or the scheduler's sentence.
+	TroubleMessage string
+	// TroubleSince is when the trouble was first seen.
+	TroubleSince time.Time
+	// ExitCode, Message: of the failed container. Message is the last lines of its log, redacted.
+	ExitCode int32
+	Message  string
+	// Disrupted says that the pod was lost through no fault of the package (eviction, preemption, node loss).
+	Disrupted bool
+	// TimedOut says that a deadline ended it.
+	TimedOut bool
+	// Suspended says that it is suspended by a pause.
+	Suspended bool
+	Created   time.Time
+	// Finished is when it ended; zero while it has not.
+	Finished time.Time
+}
+
+// Ended reports whether the execution has ended.
+func (e Execution) Ended() bool { return e.State == ExecutionSucceeded || e.State == ExecutionFailed }
+
+// Output is the plan: what is done now, and why everything else is not.
+type Output struct {
+	// Ledger, when not nil, must be written by compare-and-swap before anything of Decisions is done. If the write is
+	// refused, nothing is done and the pass begins anew.
+	Ledger *fleetv1.LedgerSpec
+	// Decisions in order of NodeWright priority, then node name: at most one for each NodeWright and node.
+	Decisions []Decision
+	// Reasons: one for each NodeWright and node that it targets, in the same order.
+	Reasons []Reason
+	// Statuses: one for each NodeWright, in order of priority.
+	Statuses []Status
+	// NeedPods names the nodes whose pods must be listed before more can be decided. The caller lists them and
+	// computes once more in the same pass.
+	NeedPods []string
+	// Next is the next instant at which time alone changes the answer; zero: never.
+	Next time.Time
+}
+
+// Action is what a decision does, for logs, events and people. The parts of Decision say it exactly.
+type Action string
+
+const (
+	// ActionAdmit opens a turn: record, and cordon where an interrupt is to come.
+	ActionAdmit Action = "Admit"
+	// ActionCordon cordons a node that lost its cordon.
+	ActionCordon Action = "Cordon"
+	// ActionDrain asks for evictions.
+	ActionDrain Action = "Drain"
+	// ActionRun starts executions.
+	ActionRun Action = "Run"
+	// ActionInterrupt starts the merged interrupt.
+	ActionInterrupt Action = "Interrupt"
+	// ActionRecord records results.
+	ActionRecord Action = "Record"
+	// ActionUncordon gives the node back.
+	ActionUncordon Action = "Uncordon"
+	// ActionComplete ends a turn with success.
+	ActionComplete Action = "Complete"
+	// ActionFail ends a turn with failure.
+	ActionFail Action = "Fail"
+	// ActionRelease takes back a turn that has not started, or sweeps what a deleted NodeWright left.
+	ActionRelease Action = "Release"
+)
+
+// CordonChange is what happens to the cordon and its owner annotation.
+type CordonChange string
+
+const (
+	// CordonKeep changes nothing.
+	CordonKeep CordonChange = ""
+	// CordonTake sets unschedulable and this NodeWright's owner annotation.
+	CordonTake CordonChange = "Take"
+	// CordonDrop removes the owner annotation, and unschedulable if it was the last owner.
+	CordonDrop CordonChange = "Drop"
+)
+
+// Decision is what is done for one NodeWright on one node in this pass. The parts are carried out in the order of the
+// fields; what fails stops the rest of this decision only.
+type Decision struct {
+	NodeWright    string
+	NodeWrightUID types.UID
+	Node          string
+	NodeUID       types.UID
+	Action        Action
+
+	// Snapshots must exist before Record is written.
+	Snapshots []desired.Package
+	// Record to write, in one patch that tests the node's UID and the whole old record (Before); nil: unchanged.
+	Record *noderecord.Record
+	// Before is the record that was seen; nil: none.
+	Before *noderecord.Record
+	// Status is NVIDIA's status word for the node, written with Record.
+	Status nwv1.Status
+	// Cordon changes the cordon in the same patch.
+	Cordon CordonChange
+	// Erase removes record, status and cordon of a NodeWright that is gone.
+	Erase bool
+	// CheckEarlier asks for a live list that shows no unfinished execution of an earlier round for this node UID
+	// before anything is started.
+	CheckEarlier bool
+	// Stop are the names of Jobs to delete.
+	Stop []string
+	// Start are the executions to create; one that exists already is as good as created.
+	Start []ExecutionSpec
+	// Evict are pods to be asked to leave.
+	Evict []Eviction
+}
+
+// Eviction is one pod that has to leave.
+type Eviction struct {
+	Namespace, Name string
+	UID             types.UID
+	// Delete instead of evict (`drainConfig.disableEviction`).
+	Delete bool
+	// GracePeriodSeconds overrides the pod's own; nil keeps it.
+	GracePeriodSeconds *int64
+}
+
+// ExecutionSpec is an execution to create.
+type ExecutionSpec struct {
+	ExecutionKey
+	Node        string
+	Compartment string
+	Batch       int32
+	Order       int32
+	// Stages in order; each is followed by its check, except an interrupt.
+	Stages []nwv1.Stage
+	// Definition of the package; zero for an interrupt.
+	Definition desired.Package
+	// Fresh says that the step flags of this version have to be cleared first.
+	Fresh bool
+	// Interrupt for PhaseInterrupt.
+	Interrupt *noderecord.Interrupt
+	// InterruptPackage is the package in whose copy directory the interrupt runs.
+	InterruptPackage desired.Package
+	// Timeout of the whole execution; 0 is no bound.
+	Timeout time.Duration
+	// Tolerations beyond our own (`additionalTolerations`).
+	Tolerations []corev1.Toleration
+}
+
+// Reason is why a node stands where it stands for one NodeWright.
+type Reason struct {
+	NodeWright string
+	Node       string
+	Code       Code
+	// Message is one sentence for people.
+	Message string
+	// Object is what is waited for: `pod ns/name`, `nodewright x`, `fleet ns/name` … empty if nothing is.
+	Object string
+	// Since is when the reason began, where that is known.
+	Since time.Time
+}
+
+// Status is the state of one NodeWright, folded from its nodes.
+type Status struct {
+	NodeWright  string
+	UID         types.UID
+	Generation  int64
+	Status      nwv1.Status
+	Round       int64
+	ContentHash string
+	// LateJoiners: this round is for nodes that joined a completed rollout.
+	LateJoiners bool
+	// Counts of the targeted nodes.
+	Total, Complete, InProgress, Failed, Waiting, Blocked int32
+	// Excluded counts selected nodes that are not targeted (ignored, taint not tolerated).
+	Excluded int32
+	// Halted names the compartments that are halted.
+	Halted []string
+	// Compartments sorted by name.
+	Compartments []CompartmentStatus
+	// Reasons counts the codes of nodes that are not complete, with the first names, sorted by code.
+	Reasons []ReasonCount
+	// Failures are the failed nodes, sorted by name.
+	Failures []NodeFailure
+	// PackageList is `name:version` of the desired packages, sorted.
+	PackageList []string
+	// Problem repeats NodeWright.Problem.
+	Problem string
+}
+
+// ReasonCount is how many nodes have a reason, and the first few of them.
+type ReasonCount struct {
+	Code    Code
+	Count   int32
+	Nodes   []string
+	Message string
+}
+
+// NodeFailure is why a node failed.
+type NodeFailure struct {
+	Node string
+	noderecord.Failure
+}
+
+// CompartmentStatus is the state of one compartment.
+type CompartmentStatus struct {
+	Name     string
+	Strategy string
+	Matched, Ceiling, InUse, InProgress, Complete,
+	Failed, ProgressPercent int32
+	Batch, BatchSize, ConsecutiveFailures int32
+	Halt                                  *fleetv1.LedgerHalt
+}
