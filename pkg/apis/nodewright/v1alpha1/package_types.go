@@ -102,7 +102,6 @@ type Package struct {
 	Uninstall *Uninstall `json:"uninstall,omitempty"`
 }
 
-
 // PackageReference names a Package (fleetwright.dev) of the catalogue.
 type PackageReference struct {
 	// Name of the Package object. Set by people. Required.
