@@ -60,6 +60,7 @@ type PackageSpec struct {
 	// ConfigMap holds the package's configuration files by name. Set by people. Default none.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 253 && k.matches('^[-._a-zA-Z0-9]+$'))",message="a configMap key must have 1 to 253 letters, digits, dots, hyphens or underscores"
 	ConfigMap map[string]string `json:"configMap,omitempty"`
 
 	// Interrupt is what the node needs before a new or changed version takes effect. Set by people. Default none.

@@ -25,7 +25,7 @@ const (
 // +kubebuilder:printcolumn:name="Nodes In-Progress",type=integer,JSONPath=`.status.nodesInProgress`
 // +kubebuilder:printcolumn:name="Complete Nodes",type=string,JSONPath=`.status.completeNodes`
 // +kubebuilder:printcolumn:name="Packages",type=string,JSONPath=`.status.packageList`
-// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.deploymentPolicy`,priority=1
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.deploymentPolicy`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 53",message="metadata.name: must be at most 53 characters, because it becomes part of annotation keys"
 type NodeWright struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -71,6 +71,7 @@ type Package struct {
 	// Default none.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 253 && k.matches('^[-._a-zA-Z0-9]+$'))",message="a configMap key must have 1 to 253 letters, digits, dots, hyphens or underscores"
 	ConfigMap map[string]string `json:"configMap,omitempty"`
 
 	// Env is the environment of the package's stages and checks, not of interrupts. Set by people. Default none.
@@ -129,6 +130,10 @@ type Interrupt struct {
 // ResourceRequirements of each execution container: all four, or none.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.cpuRequest) && has(self.cpuLimit) && has(self.memoryRequest) && has(self.memoryLimit)) || (!has(self.cpuRequest) && !has(self.cpuLimit) && !has(self.memoryRequest) && !has(self.memoryLimit))",message="set all of cpuRequest, cpuLimit, memoryRequest and memoryLimit, or none of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpuRequest) || quantity(string(self.cpuRequest)).isGreaterThan(quantity('0'))",message="must be more than zero",fieldPath=".cpuRequest"
+// +kubebuilder:validation:XValidation:rule="!has(self.memoryRequest) || quantity(string(self.memoryRequest)).isGreaterThan(quantity('0'))",message="must be more than zero",fieldPath=".memoryRequest"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpuRequest) || !has(self.cpuLimit) || quantity(string(self.cpuLimit)).compareTo(quantity(string(self.cpuRequest))) >= 0",message="must be at least cpuRequest",fieldPath=".cpuLimit"
+// +kubebuilder:validation:XValidation:rule="!has(self.memoryRequest) || !has(self.memoryLimit) || quantity(string(self.memoryLimit)).compareTo(quantity(string(self.memoryRequest))) >= 0",message="must be at least memoryRequest",fieldPath=".memoryLimit"
 type ResourceRequirements struct {
 	// CPURequest is the CPU that is reserved, in cores (`500m`). Set by people. More than zero.
 	// +optional
