@@ -1,0 +1,2 @@
+// Package example proves that fleet-example, the fleet repository that users copy, builds and validates.
+package example
