@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"path"
@@ -183,8 +184,16 @@ func (s *sshServer) run(channel ssh.Channel, command string) uint32 {
 	}
 	repo = path.Clean("/" + strings.Trim(repo, "'"))
 	cmd := exec.Command("git", strings.TrimPrefix(service, "git-"), filepath.Join(s.server.root, filepath.FromSlash(repo)))
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.server.env(), channel, channel, channel.Stderr()
-	if err := cmd.Run(); err != nil {
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.server.env(), channel, channel.Stderr()
+	stdin, err := cmd.StdinPipe() // not cmd.Stdin: git may end while the client still keeps its side open
+	if err != nil || cmd.Start() != nil {
+		return 128
+	}
+	go func() {
+		_, _ = io.Copy(stdin, channel) // ends with the channel
+		_ = stdin.Close()
+	}()
+	if err := cmd.Wait(); err != nil {
 		return 128
 	}
 	return 0

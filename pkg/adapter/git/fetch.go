@@ -1,0 +1,198 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// searchDepth is how far back a branch is searched for a commit that the server does not hand out by its name.
+const searchDepth = 200
+
+var errMoved = errors.New("ref moved during the fetch")
+
+// Fetch reads the tree of exactly the revision's commit. The pack is held in memory within the source's limits; nothing is
+// written to disk. When the ref moves between listing and fetching, it tries once more; a commit that the server no longer
+// hands out is ReasonRefMoved (Resolve again), or ReasonCommitNotFound where Source.Ref.Commit named it. Errors are *Error.
+func Fetch(ctx context.Context, source Source, revision Revision) (*Tree, error) {
+	e, err := parseURL(source)
+	if err != nil {
+		return nil, err
+	}
+	if !fullSHA.MatchString(revision.Commit) {
+		return nil, failure(ReasonInvalidRef, "revision %s names no full commit", quote(revision.String()))
+	}
+	ctx, cancel := context.WithTimeout(ctx, source.timeout())
+	defer cancel()
+	if e.scheme == "file" {
+		return localTree(e.path, source, revision)
+	}
+	tree, err := fetchOnce(ctx, newRemote(source, e), revision)
+	if errors.Is(err, errMoved) {
+		tree, err = fetchOnce(ctx, newRemote(source, e), revision)
+	}
+	if errors.Is(err, errMoved) {
+		return nil, movedError(source, e, revision).because(err)
+	}
+	return tree, err
+}
+
+func movedError(source Source, e endpoint, revision Revision) *Error {
+	if source.Ref.Commit != "" {
+		return failure(ReasonCommitNotFound, "%s has no commit %s, or does not hand it out; set a branch that contains it",
+			e.name(), revision.Commit)
+	}
+	return failure(ReasonRefMoved, "%s of %s moved away from %s while it was read; the next attempt takes the new commit",
+		revision.Ref, e.name(), revision.Commit)
+}
+
+func fetchOnce(ctx context.Context, r *remote, revision Revision) (*Tree, error) {
+	store, want, err := r.download(ctx, revision)
+	if refusesCommit(errOrNil(err)) {
+		return nil, fmt.Errorf("%w: %w", errMoved, err)
+	}
+	if err != nil {
+		return nil, r.classify(ctx, err)
+	}
+	commit := plumbing.NewHash(revision.Commit)
+	if store.HasEncodedObject(commit) != nil { // the server sent something else than it promised
+		return nil, errMoved
+	}
+	return newTree(store, commit, want, r.source.Limits.withDefaults())
+}
+
+// errOrNil lets predicates that read an error's text see a nil error too.
+func errOrNil(err error) error {
+	if err == nil {
+		return errors.New("")
+	}
+	return err
+}
+
+// download opens one session and reads one pack. It returns the object that was asked for: the commit, or the annotated tag
+// that leads to it.
+func (r *remote) download(ctx context.Context, revision Revision) (storer.EncodedObjectStorer, plumbing.Hash, error) {
+	s, err := r.open(ctx)
+	if err != nil {
+		return nil, plumbing.ZeroHash, err
+	}
+	defer func() { _ = s.Close() }() // what was read is complete or refused
+	advertised, err := s.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return nil, plumbing.ZeroHash, err
+	}
+	want, depth := r.choose(advertisedRefs(advertised), advertised.Capabilities, revision)
+	store, err := r.readPack(ctx, s, wish{want: want, depth: depth, offered: advertised.Capabilities})
+	return store, want, err
+}
+
+// choose what to ask for: the ref's own object while it still leads to the commit, else the bare commit, else, where the
+// server says that it hands out no bare commits, the tip of the branch with some history.
+func (r *remote) choose(have refs, offered *capability.List, revision Revision) (plumbing.Hash, int) {
+	if have.commit(revision.FullName) == revision.Commit {
+		return plumbing.NewHash(have.objects[revision.FullName]), 1
+	}
+	tip := have.commit(branchPrefix + r.source.Ref.Branch)
+	if r.source.Ref.Commit != "" && tip != "" && !handsOutCommits(offered) && !have.isTip(revision.Commit) {
+		return plumbing.NewHash(tip), searchDepth
+	}
+	return plumbing.NewHash(revision.Commit), 1
+}
+
+func handsOutCommits(offered *capability.List) bool {
+	return offered.Supports(capability.AllowReachableSHA1InWant) || offered.Supports("allow-any-sha1-in-want")
+}
+
+func (r refs) isTip(commit string) bool {
+	for _, object := range r.objects {
+		if object == commit {
+			return true
+		}
+	}
+	return false
+}
+
+// wish is one object to fetch with some history.
+type wish struct {
+	want    plumbing.Hash
+	depth   int
+	offered *capability.List
+}
+
+func (w wish) request() (*packp.UploadPackRequest, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(w.offered)
+	req.Wants = []plumbing.Hash{w.want}
+	if !w.offered.Supports(capability.Shallow) {
+		return req, nil // a server without shallow sends everything; the limits hold
+	}
+	req.Depth = packp.DepthCommits(w.depth)
+	if err := req.Capabilities.Set(capability.Shallow); err != nil {
+		return nil, fmt.Errorf("ask for depth %d: %w", w.depth, err)
+	}
+	if w.offered.Supports(capability.NoProgress) {
+		return req, req.Capabilities.Set(capability.NoProgress)
+	}
+	return req, nil
+}
+
+func (r *remote) readPack(ctx context.Context, s session, w wish) (storer.EncodedObjectStorer, error) {
+	req, err := w.request()
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.UploadPack(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Close() }()
+	pack, err := io.ReadAll(demultiplexed(req.Capabilities, res))
+	if err != nil {
+		return nil, err
+	}
+	store := memory.NewStorage()
+	return store, r.unpack(pack, store)
+}
+
+func demultiplexed(used *capability.List, res io.Reader) io.Reader {
+	switch {
+	case used.Supports(capability.Sideband64k):
+		return sideband.NewDemuxer(sideband.Sideband64k, res)
+	case used.Supports(capability.Sideband):
+		return sideband.NewDemuxer(sideband.Sideband, res)
+	}
+	return res
+}
+
+// readObject returns the raw content of an object; nil where it is missing or of another type.
+func readObject(store storer.EncodedObjectStorer, hash plumbing.Hash, types ...plumbing.ObjectType) []byte {
+	object, err := store.EncodedObject(plumbing.AnyObject, hash)
+	if err != nil || !slices.Contains(types, object.Type()) {
+		return nil
+	}
+	content, err := readEncoded(object)
+	if err != nil {
+		return nil
+	}
+	return content
+}
+
+func readEncoded(object plumbing.EncodedObject) ([]byte, error) {
+	reader, err := object.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("open object: %w", err)
+	}
+	content, err := io.ReadAll(reader)
+	if err = errors.Join(err, reader.Close()); err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
+	}
+	return content, nil
+}

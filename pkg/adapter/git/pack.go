@@ -1,0 +1,87 @@
+package git
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// unpack puts a pack's objects into store. Their sizes are added up before anything is kept, so that a small pack cannot
+// unfold into more memory than the limit.
+func (r *remote) unpack(pack []byte, store *memory.Storage) error {
+	limit := r.source.Limits.withDefaults().Unpacked
+	total, err := unpackedSize(pack, limit)
+	if err != nil {
+		return fmt.Errorf("scan pack: %w", err)
+	}
+	if total > limit {
+		return failure(ReasonTooLarge, "the commit of %s unpacks to more than %s; split the repository or raise the limit", r.name, size(limit))
+	}
+	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(bytes.NewReader(pack)), store)
+	if err != nil {
+		return fmt.Errorf("open pack: %w", err)
+	}
+	if _, err := parser.Parse(); err != nil {
+		return fmt.Errorf("read pack: %w", err)
+	}
+	return nil
+}
+
+// unpackedSize adds up the objects of a pack as they will be once deltas are applied. It stops soon after limit.
+func unpackedSize(pack []byte, limit int64) (int64, error) {
+	scanner := packfile.NewScanner(bytes.NewReader(pack))
+	_, count, err := scanner.Header()
+	if err != nil {
+		return 0, err
+	}
+	var total int64
+	for range count {
+		header, err := scanner.NextObjectHeader()
+		if err != nil {
+			return 0, err
+		}
+		if total += header.Length; header.Length < 0 || total > limit {
+			return limit + 1, nil // before the object is inflated
+		}
+		grown, err := deltaSize(scanner, header.Type)
+		if err != nil {
+			return 0, err
+		}
+		if total += grown; total > limit {
+			return limit + 1, nil
+		}
+	}
+	return total, nil
+}
+
+// deltaSize reads one object and returns the size of what a delta makes; 0 for an object that is no delta.
+func deltaSize(scanner *packfile.Scanner, kind plumbing.ObjectType) (int64, error) {
+	head := &bytes.Buffer{}
+	if _, _, err := scanner.NextObject(&capped{buffer: head, left: 2 * binary.MaxVarintLen64}); err != nil {
+		return 0, err
+	}
+	if !kind.IsDelta() {
+		return 0, nil
+	}
+	if _, err := binary.ReadUvarint(head); err != nil { // the size of the base comes first, in the same form
+		return 0, deltaError(err)
+	}
+	target, err := binary.ReadUvarint(head)
+	if err != nil || target > 1<<40 {
+		return 0, deltaError(err)
+	}
+	return int64(target), nil
+}
+
+func deltaError(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("delta header: %w", err)
+}
