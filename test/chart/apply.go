@@ -107,19 +107,25 @@ func (a *applier) waitServed(ctx context.Context, name string) error {
 		if err != nil {
 			return false, err
 		}
-		conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
-		for _, c := range conditions {
-			condition, _ := c.(map[string]any)
-			if condition["type"] == "Established" && condition["status"] == "True" {
-				return true, nil
-			}
-		}
-		return false, err
+		return established(crd), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for CRD %s: %w", name, err)
 	}
 	return nil
+}
+
+// established reads the CRD's condition. The list is null until the server has looked at a new CRD.
+func established(crd *unstructured.Unstructured) bool {
+	status, _ := crd.Object["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		if condition["type"] == "Established" && condition["status"] == "True" {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *applier) apply(ctx context.Context, object *unstructured.Unstructured) error {

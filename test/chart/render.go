@@ -92,7 +92,7 @@ func load() (*chartv2.Chart, error) {
 	var files []*archive.BufferedFile
 	root := "fleetwright"
 	err := fs.WalkDir(charts.Fleetwright, root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || strings.HasSuffix(path, ".go") {
 			return err
 		}
 		data, err := charts.Fleetwright.ReadFile(path)

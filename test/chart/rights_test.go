@@ -1,0 +1,138 @@
+package chart_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/test/chart"
+)
+
+const (
+	nvidia = "nodewright.nvidia.com"
+	ours   = "fleetwright.dev"
+)
+
+// may is everything that the reconciler needs.
+var may = []right{
+	{"list", "", "nodes", "", ""}, {"watch", "", "nodes", "", ""}, {"patch", "", "nodes", "", "n"},
+	{"list", "", "pods", "", ""}, {"list", "", "pods", "team-b", ""}, {"create", "", "pods/eviction", "team-b", "p"},
+	{"create", nvidia, "nodewrights", "", ""}, {"patch", nvidia, "nodewrights", "", "x"}, {"delete", nvidia, "nodewrights", "", "x"},
+	{"patch", nvidia, "nodewrights/status", "", "x"},
+	{"patch", nvidia, "deploymentpolicies", "", "x"}, {"delete", nvidia, "deploymentpolicies", "", "x"},
+	{"patch", ours, "packages", "", "x"}, {"delete", ours, "packages", "", "x"},
+	{"list", ours, "fleets", "", ""}, {"patch", ours, "fleets", "team-a", "f"}, {"patch", ours, "fleets/status", "team-a", "f"},
+	{"get", ours, "ledgers", "", "cluster"}, {"create", ours, "ledgers", "", ""}, {"update", ours, "ledgers", "", "cluster"},
+	{"create", "events.k8s.io", "events", "default", ""}, {"patch", "events.k8s.io", "events", "team-a", ""},
+	{"create", "", "events", namespace, ""},
+	{"create", "batch", "jobs", namespace, ""}, {"delete", "batch", "jobs", namespace, "j"}, {"watch", "batch", "jobs", namespace, ""},
+	{"get", "", "pods/log", namespace, "p"},
+	{"create", "", "configmaps", namespace, ""}, {"delete", "", "configmaps", namespace, "c"},
+	{"create", "coordination.k8s.io", "leases", namespace, ""},
+	{"update", "coordination.k8s.io", "leases", namespace, "fleetwright-reconciler"},
+	{"get", "", "secrets", namespace, "s"}, {"get", "", "secrets", "team-a", "s"},
+}
+
+// mayNot is what an attacker, or a defect, would want next.
+var mayNot = []right{
+	{"delete", "", "nodes", "", "n"}, {"create", "", "nodes", "", ""}, {"update", "", "nodes", "", "n"}, {"patch", "", "nodes/status", "", "n"},
+	{"get", "", "nodes/proxy", "", "n"},
+	{"create", "", "pods", "team-b", ""}, {"create", "", "pods", namespace, ""}, {"delete", "", "pods", "team-b", "p"},
+	{"patch", "", "pods", "team-b", "p"}, {"create", "", "pods/exec", namespace, "p"}, {"create", "", "pods/binding", "team-b", "p"},
+	{"get", "", "pods/log", "team-b", "p"},
+	{"get", "", "secrets", "team-b", "s"}, {"get", "", "secrets", "kube-system", "s"}, {"list", "", "secrets", "", ""},
+	{"list", "", "secrets", namespace, ""}, {"watch", "", "secrets", "team-a", ""}, {"create", "", "secrets", namespace, ""},
+	{"create", "batch", "jobs", "team-a", ""}, {"create", "batch", "jobs", "kube-system", ""}, {"create", "apps", "daemonsets", namespace, ""},
+	{"create", "", "configmaps", "team-a", ""}, {"get", "", "configmaps", "kube-system", "c"},
+	{"update", "coordination.k8s.io", "leases", namespace, "another"},
+	{"update", "coordination.k8s.io", "leases", "kube-node-lease", "n"}, {"update", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler"},
+	{"create", "", "serviceaccounts/token", namespace, chart.ReconcilerAccount}, {"impersonate", "", "users", "", "admin"},
+	{"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", ""}, {"escalate", "rbac.authorization.k8s.io", "clusterroles", "", ""},
+	{"patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "x"}, {"delete", "policy", "poddisruptionbudgets", "team-b", "x"},
+	{"patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "fleetwright-state"},
+	{"create", ours, "fleets", "team-a", ""}, {"delete", ours, "fleets", "team-a", "f"}, {"delete", ours, "ledgers", "", "cluster"},
+	{"patch", "", "namespaces", "", namespace},
+}
+
+func TestReconcilerMay(t *testing.T) {
+	client := clientOf(t, installed(t))
+	for _, r := range may {
+		require.True(t, allowed(t, client, chart.ReconcilerAccount, r), "should be allowed: %s", r)
+	}
+}
+
+func TestReconcilerMayNot(t *testing.T) {
+	client := clientOf(t, installed(t))
+	for _, r := range mayNot {
+		require.False(t, allowed(t, client, chart.ReconcilerAccount, r), "should be refused: %s", r)
+	}
+}
+
+func TestExecutionMayNothing(t *testing.T) {
+	client := clientOf(t, installed(t))
+	for _, r := range append(append([]right{}, may...), mayNot...) {
+		require.False(t, allowed(t, client, chart.ExecutionAccount, r), "should be refused: %s", r)
+	}
+}
+
+// TestReconcilerWorks does under the shipped roles what the reconciler does, so that a verb that is missing in the table above
+// is noticed too.
+func TestReconcilerWorks(t *testing.T) {
+	ctx, admin, cfg := t.Context(), clientOf(t, installed(t)), asReconciler(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "works"}}
+	_, err := admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	require.NoError(t, err)
+	client, objects := clientOf(t, cfg), dynamicOf(t, cfg)
+
+	patch := []byte(`{"spec":{"unschedulable":true},"metadata":{"annotations":{"fleetwright.dev/record_x":"{}"}}}`)
+	_, err = client.CoreV1().Nodes().Patch(ctx, "works", types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "fleetwright-reconciler"}}
+	lease, err = client.CoordinationV1().Leases(namespace).Create(ctx, lease, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = client.CoordinationV1().Leases(namespace).Update(ctx, lease, metav1.UpdateOptions{})
+	require.NoError(t, err)
+
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "works-", Namespace: "default"}, EventTime: metav1.NowMicro(),
+		ReportingController: "fleetwright", ReportingInstance: "test", Action: "Cordon", Reason: "Cordoned", Type: "Normal",
+		Regarding: corev1.ObjectReference{Kind: "Node", Name: "works"},
+	}
+	_, err = client.EventsV1().Events("default").Create(ctx, event, metav1.CreateOptions{})
+	require.NoError(t, err, "events about nodes land in the namespace default")
+
+	for _, object := range []map[string]any{
+		{"apiVersion": ours + "/v1alpha1", "kind": "Package", "metadata": map[string]any{"name": "works"},
+			"spec": map[string]any{"image": "ghcr.io/nvidia/nodewright-packages/shellscript", "version": "1.1.2"}},
+		{"apiVersion": nvidia + "/v1alpha1", "kind": "NodeWright", "metadata": map[string]any{"name": "works"},
+			"spec": map[string]any{}},
+		{"apiVersion": nvidia + "/v1alpha1", "kind": "DeploymentPolicy", "metadata": map[string]any{"name": "works"},
+			"spec": map[string]any{"default": map[string]any{
+				"budget": map[string]any{"count": int64(1)}, "strategy": map[string]any{"fixed": map[string]any{}}}}},
+	} {
+		u := &unstructured.Unstructured{Object: object}
+		resource := map[string]string{
+			"Package": "packages", "NodeWright": "nodewrights", "DeploymentPolicy": "deploymentpolicies",
+		}[u.GetKind()]
+		of := objects.Resource(schema.GroupVersionResource{Group: u.GroupVersionKind().Group, Version: "v1alpha1", Resource: resource})
+		_, err := of.Apply(ctx, "works", u, metav1.ApplyOptions{FieldManager: "fleetwright", Force: true})
+		require.NoError(t, err, u.GetKind())
+		require.NoError(t, of.Delete(ctx, "works", metav1.DeleteOptions{}), u.GetKind())
+	}
+
+	_, err = client.CoreV1().Secrets("team-a").Get(ctx, "none", metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "may read: %v", err)
+	_, err = client.CoreV1().Secrets("team-b").Get(ctx, "none", metav1.GetOptions{})
+	require.True(t, apierrors.IsForbidden(err), "may not read: %v", err)
+	err = client.CoreV1().Nodes().Delete(ctx, "works", metav1.DeleteOptions{})
+	require.True(t, apierrors.IsForbidden(err), "may not delete a node: %v", err)
+}
