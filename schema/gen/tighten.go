@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // Bounds for parts of the schema whose Go types belong to Kubernetes, so that no marker can be put on them. They reject
 // what Kubernetes itself would reject later (a selector that does not parse, say), and keep CEL within its cost budget.
 const (
@@ -31,6 +33,8 @@ func tightenSchema(s map[string]any) {
 	switch {
 	case s["x-kubernetes-int-or-string"] == true && s["maxLength"] == nil:
 		s["maxLength"] = int64(maxQuantity)
+	case isDuration(s):
+		tightenDuration(s)
 	case has(props, "matchExpressions", "matchLabels"):
 		tightenSelector(props)
 	case has(props, "tolerationSeconds", "operator", "effect"):
@@ -45,6 +49,20 @@ func has(props map[string]any, names ...string) bool {
 		}
 	}
 	return true
+}
+
+// isDuration recognises a duration by its pattern.
+func isDuration(s map[string]any) bool {
+	pattern, _ := s["pattern"].(string)
+	return strings.Contains(pattern, `(ns|us|µs|ms|s|m|h)`)
+}
+
+// tightenDuration keeps a duration within Go's 292 years, whatever its units: five parts of at most 11 to 31 years each fit
+// into the 32 characters that a duration may have.
+func tightenDuration(s map[string]any) {
+	const tooLong = `[0-9]{6}[.0-9]*h|[0-9]{8}[.0-9]*m([0-9]|$)|[0-9]{10}[.0-9]*s|[0-9]{13}[.0-9]*ms|[0-9]{16}[.0-9]*(us|µs)|[0-9]{19}[.0-9]*ns`
+	rules, _ := s["x-kubernetes-validations"].([]any)
+	s["x-kubernetes-validations"] = append(rules, rule("!self.matches('"+tooLong+"')", "must be at most 99999h"))
 }
 
 func tightenSelector(props map[string]any) {

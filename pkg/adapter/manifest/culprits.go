@@ -30,11 +30,20 @@ var culpritsByMessage = map[string]func(any) []path{
 	"a configMap key must have 1 to 253 letters, digits, dots, hyphens or underscores": keysThat(func(key string, _ any) bool {
 		return !configKey.MatchString(key)
 	}),
+	"keys must be label keys, such as pool or example.com/pool": keysThat(func(key string, _ any) bool {
+		return len(key) > 317 || !labelKey.MatchString(key)
+	}),
+	"values must be label values: at most 63 letters, digits, dots, hyphens or underscores": keysThat(func(_ string, value any) bool {
+		text, _ := value.(string)
+		return !labelValue.MatchString(text)
+	}),
 	"compartment names must be unique": repeatedNames,
 }
 
 var (
 	packageName = regexp.MustCompile(`^[a-z][-a-z0-9]{0,41}[a-z]$`)
+	labelKey    = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	labelValue  = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
 	configKey   = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
 )
 

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -30,10 +31,14 @@ func (k *kind) judge(value map[string]any) judgement {
 	defaulting.PruneNonNullableNullsWithoutDefaults(doc, k.structural)
 	defaulting.Default(doc, k.structural)
 
-	for _, p := range append(k.checkMetadata(doc), k.checkCRD(doc, value)...) {
-		if !explained(p.path, removed) {
-			found = append(found, p)
-		}
+	unexplained := func(problems []problem) []problem {
+		return slices.DeleteFunc(problems, func(p problem) bool { return explained(p.path, removed) })
+	}
+	found = append(found, unexplained(k.checkMetadata(doc))...)
+	inSchema := unexplained(k.checkCRDSchema(doc))
+	found = append(found, inSchema...)
+	if len(inSchema) == 0 { // CEL rules rely on the types
+		found = append(found, unexplained(k.checkCEL(doc))...)
 	}
 	return judgement{problems: found, defaulted: doc}
 }
@@ -94,13 +99,17 @@ func metadataMessage(e *field.Error) string {
 	return e.Detail
 }
 
-// checkCRD runs the CRD's schema, then, if that passes, its CEL rules.
-func (k *kind) checkCRD(doc, original map[string]any) []problem {
+func (k *kind) checkCRDSchema(doc map[string]any) []problem {
 	errs := validation.ValidateCustomResource(nil, doc, k.openapi)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, doc)...)
-	if len(errs) == 0 {
-		errs, _ = k.cel.Validate(context.Background(), nil, k.structural, doc, nil, celconfig.RuntimeCELCostBudget)
-	}
+	return fromFieldErrors(doc, append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, doc)...))
+}
+
+func (k *kind) checkCEL(doc map[string]any) []problem {
+	errs, _ := k.cel.Validate(context.Background(), nil, k.structural, doc, nil, celconfig.RuntimeCELCostBudget)
+	return fromFieldErrors(doc, errs)
+}
+
+func fromFieldErrors(doc map[string]any, errs field.ErrorList) []problem {
 	var out []problem
 	for _, e := range errs {
 		out = append(out, fromFieldError(doc, e)...)
