@@ -129,13 +129,20 @@ func orUnknown(file string) string {
 func (d *document) findings(locate Locator) []finding.Finding {
 	var out []finding.Finding
 	for _, p := range d.problems {
-		at := d.position(locate, p.path)
+		at := d.position(locate, p)
 		out = append(out, finding.Finding{
 			Code: p.code, Severity: severityOf(p), File: at.File, Line: at.Line, Column: at.Column,
-			Kind: d.Kind, Name: d.Name, Field: p.path.field(), Message: p.message, Allowed: p.allowed,
+			Kind: d.Kind, Name: d.Name, Field: p.path.field(), Message: p.message + caveat(at), Allowed: p.allowed,
 		})
 	}
 	return out
+}
+
+func caveat(at Position) string {
+	if !at.Approximate {
+		return ""
+	}
+	return "; the line is that of the object's own file, a patch may have changed the value"
 }
 
 func severityOf(p problem) finding.Severity {
@@ -145,16 +152,17 @@ func severityOf(p problem) finding.Severity {
 	return p.severity
 }
 
-// position is where the value is written, or its nearest parent, or at least the file.
-func (d *document) position(locate Locator, at path) Position {
-	for locate != nil {
-		if found, ok := locate(d.Key, at.pointer()); ok {
-			return found
-		}
-		if len(at) == 0 {
-			break
-		}
-		at = at[:len(at)-1]
+// position is where the value is written, or at least the file.
+func (d *document) position(locate Locator, p problem) Position {
+	if locate == nil {
+		return Position{File: d.File}
+	}
+	find := locate.At
+	if p.code == CodeUnknownField {
+		find = locate.AtKey
+	}
+	if found, ok := find(d.Key, p.path.pointer()); ok {
+		return found
 	}
 	return Position{File: d.File}
 }

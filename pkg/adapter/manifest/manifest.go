@@ -25,11 +25,17 @@ type Object struct {
 type Position struct {
 	File         string
 	Line, Column int
+	// Approximate: a patch may have changed the value, and the place is that of the object's own file.
+	Approximate bool
 }
 
-// Locator finds the source of the value at a JSON pointer of a document. Validate asks for the nearest parent when a value
-// is unknown. Nil: only the documents' files are known.
-type Locator func(key, pointer string) (Position, bool)
+// Locator finds where a document's values are written. Validate asks only when there is something to report.
+type Locator interface {
+	// At finds the value at a JSON pointer, or its nearest parent; false where nothing is known.
+	At(key, pointer string) (Position, bool)
+	// AtKey finds the name of the field instead of its value.
+	AtKey(key, pointer string) (Position, bool)
+}
 
 // Options say what is known about the cluster, and what the repository may do there. The zero value knows nothing.
 type Options struct {
@@ -51,7 +57,7 @@ type Set struct {
 // Len counts the objects.
 func (s Set) Len() int { return len(s.NodeWrights) + len(s.DeploymentPolicies) + len(s.Packages) }
 
-// Validate returns the objects and every finding, sorted by place. While one of the findings is an error, the set lacks
+// Validate returns the objects and every finding, sorted by place; locate may be nil. While one of the findings is an error, the set lacks
 // the objects in error and must not be applied.
 func (v *Validator) Validate(objects []Object, locate Locator, opts Options) (Set, []finding.Finding) {
 	var docs []*document
