@@ -1,0 +1,92 @@
+// Command fleetwright-agent executes one stage of a package, or one interrupt, on the host whose root is mounted in its
+// container. See pkg/agent.
+//
+//	fleetwright-agent MODE ROOT COPY_DIR
+//	fleetwright-agent interrupt ROOT COPY_DIR BASE64
+//	fleetwright-agent --version
+//
+// Exit codes: 0 done, 1 failed or refused, 2 wrong command line or environment.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/fleetwright/fleetwright/pkg/adapter/host"
+	"github.com/fleetwright/fleetwright/pkg/agent"
+)
+
+// terminationLog is where the kubelet reads a container's termination message.
+const terminationLog = "/dev/termination-log"
+
+// stepGrace is how long a running step may go on after SIGTERM; the kubelet's own grace is 30s.
+const stepGrace = 20 * time.Second
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		fmt.Println(version())
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+func run(ctx context.Context, args []string) int {
+	inv, err := agent.ParseArgs(args)
+	if err != nil {
+		return usageError(inv, err)
+	}
+	settings, err := agent.ReadSettings(os.Environ())
+	if err != nil {
+		return usageError(inv, err)
+	}
+	root := host.Root(inv.Root)
+	bootFile := host.BootIDFile
+	if file := os.Getenv("FLEETWRIGHT_BOOT_ID_FILE"); file != "" { // for test machines whose reboot is simulated
+		bootFile = file
+	}
+	a := &agent.Agent{
+		Root: root, Runner: host.Exec{Root: root, Grace: stepGrace}, Settings: settings,
+		Boot: func() (string, error) { return host.BootID(bootFile) }, Now: time.Now, Out: os.Stdout,
+	}
+	r := a.Run(ctx, inv)
+	terminate(r)
+	if r.Outcome != agent.Succeeded {
+		return 1
+	}
+	return 0
+}
+
+func usageError(inv agent.Invocation, err error) int {
+	fmt.Fprintln(os.Stderr, "fleetwright-agent:", err)
+	terminate(agent.Result{Stage: inv.Mode, Outcome: agent.Failed, ExitCode: 2, Message: err.Error()})
+	return 2
+}
+
+// terminate writes the result for the kubelet. Outside a pod there is no such file, and the log says it all.
+func terminate(r agent.Result) {
+	f, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return
+	}
+	if _, err := f.Write(r.TerminationMessage()); err != nil {
+		fmt.Fprintln(os.Stderr, "fleetwright-agent: write termination message:", err)
+	}
+	if err := f.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "fleetwright-agent: write termination message:", err)
+	}
+}

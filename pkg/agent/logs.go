@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/pkg/adapter/host"
+)
+
+// keepLogs is how many logs of a step stay on the host, for each of its two streams.
+const keepLogs = 5
+
+// stepLogs are the files on the host that keep a step's output; both are nil if they are not wanted or cannot be made.
+type stepLogs struct{ out, err *os.File }
+
+// openLogs makes <logs>/<package>/<version>/<step>-<time>.log and .err, after room was made for them. Logs are a convenience:
+// a host whose disk is full gets its step all the same.
+func (s *stage) openLogs(step Step) stepLogs {
+	if !s.Settings.WriteLogs {
+		return stepLogs{}
+	}
+	dir := path.Join(s.Settings.LogDir, s.cfg.Name, s.cfg.Version)
+	name := path.Join(dir, step.Name+"-"+s.Now().UTC().Format("2006-01-02-150405"))
+	out, err := s.Root.Create(name + ".log")
+	if err != nil {
+		s.logf("warning: the host keeps no log of step %s: %v", step.Name, pathless(err))
+		return stepLogs{}
+	}
+	errs, err := s.Root.Create(name + ".err")
+	if err != nil {
+		s.logf("warning: the host keeps no error log of step %s: %v", step.Name, pathless(err))
+	}
+	for _, suffix := range []string{".log", ".err"} {
+		if err := prune(s.Root, dir, step.Name, suffix); err != nil {
+			s.logf("warning: prune logs: %v", err)
+		}
+	}
+	return stepLogs{out, errs}
+}
+
+// prune removes all but the newest files of a step. Their names end with the time, so that they sort by age.
+func prune(root host.Root, dir, step, suffix string) error {
+	names, err := root.Names(dir)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", dir, err)
+	}
+	mine := regexp.MustCompile(`^` + regexp.QuoteMeta(step) + `-\d{4}-\d\d-\d\d-\d{6}` + regexp.QuoteMeta(suffix) + `$`)
+	names = slices.DeleteFunc(names, func(n string) bool { return !mine.MatchString(n) })
+	slices.SortFunc(names, strings.Compare)
+	for _, name := range names[:max(0, len(names)-keepLogs)] {
+		if err := root.RemoveAll(path.Join(dir, name)); err != nil {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (l stepLogs) stdout() io.Writer { return writerOrNil(l.out) }
+func (l stepLogs) stderr() io.Writer { return writerOrNil(l.err) }
+
+// writerOrNil keeps a nil file from becoming a writer that is not nil.
+func writerOrNil(f *os.File) io.Writer {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+func (l stepLogs) close() {
+	for _, f := range []*os.File{l.out, l.err} {
+		if f != nil {
+			_ = f.Close() // a convenience, as above
+		}
+	}
+}
