@@ -1,0 +1,26 @@
+package overlay
+
+// Codes of the findings.
+const (
+	codeAmbiguousValue  = "AmbiguousValue"
+	codeBuildFailed     = "BuildFailed"
+	codeCycle           = "KustomizationCycle"
+	codeDuplicateKey    = "DuplicateKey"
+	codeDuplicateObject = "DuplicateObject"
+	codeEmptyBuild      = "EmptyBuild"
+	codeInvalidDocument = "InvalidDocument"
+	codeInvalidField    = "InvalidField"
+	codeInvalidKey      = "InvalidKey"
+	codeInvalidYAML     = "InvalidYAML"
+	codeManyFiles       = "SeveralKustomizations"
+	codeNoKustomization = "NoKustomization"
+	codeOutside         = "PathOutside"
+	codePatchNoMatch    = "PatchMatchesNothing"
+	codePatchFailed     = "PatchFailed"
+	codePathNotFound    = "PathNotFound"
+	codeRefusedField    = "RefusedField"
+	codeRemoteBase      = "RemoteBase"
+	codeTooLarge        = "BuildTooLarge"
+	codeUnknownField    = "UnknownField"
+	codeUnreadableFile  = "UnreadableFile"
+)

@@ -1,0 +1,186 @@
+package overlay
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// patch is one entry of a list of patches.
+type patch struct {
+	field string // patches, patchesStrategicMerge or patchesJson6902
+	entry *yaml.Node
+	at    Position
+	file  *source    // where the patch is a file
+	text  *yaml.Node // where the patch stands in the kustomization file
+	// docs of the patch: one sequence for a JSON patch, mappings for strategic merges.
+	docs   []*yaml.Node
+	target *yaml.Node
+}
+
+func (p *patch) isJSON() bool { return len(p.docs) > 0 && p.docs[0].Kind == yaml.SequenceNode }
+
+// source file of the patch's own nodes.
+func (p *patch) source() string {
+	if p.file != nil {
+		return p.file.path
+	}
+	return p.at.File
+}
+
+func (p *patch) raw() []byte {
+	if p.file != nil {
+		return bytes.TrimSpace(p.file.data)
+	}
+	return bytes.TrimSpace([]byte(p.text.Value))
+}
+
+// deletes says whether the patch takes whole objects away.
+func (p *patch) deletes() bool {
+	for _, doc := range p.docs {
+		if text(doc, "$patch") == "delete" {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scan) patchList(k *kustomization, key, value *yaml.Node) {
+	for _, node := range s.entries(k, key, value) {
+		p := &patch{field: key.Value, entry: resolve(node), at: at(k.path, node)}
+		if s.loadPatch(k, p) {
+			k.patches = append(k.patches, p)
+			s.checkPatch(p)
+		}
+	}
+}
+
+// loadPatch finds the text of a patch: a file, or a block in place.
+func (s *scan) loadPatch(k *kustomization, p *patch) bool {
+	where := p.entry
+	if p.field != "patchesStrategicMerge" {
+		if p.entry.Kind != yaml.MappingNode {
+			s.report(allowing(problem(codeInvalidField, p.at, "is not a patch"), "path or patch, and target"))
+			return false
+		}
+		_, p.target = get(p.entry, "target")
+		_, inline := get(p.entry, "patch")
+		_, where = get(p.entry, "path")
+		if (inline == nil) == (where == nil) {
+			s.report(problem(codeInvalidField, p.at, "a patch needs either path or patch"))
+			return false
+		}
+		if inline != nil {
+			p.text = inline
+			return s.loadInline(k, p)
+		}
+	} else if isInline(p.entry.Value) {
+		p.text = p.entry
+		return s.loadInline(k, p)
+	}
+	return s.loadFile(k, p, where)
+}
+
+// isInline tells the two forms of patchesStrategicMerge apart: a path holds no line break and no mapping.
+func isInline(value string) bool {
+	for _, r := range value {
+		if r == '\n' || r == '{' {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scan) loadFile(k *kustomization, p *patch, node *yaml.Node) bool {
+	file, isDir, ok := s.reference(k, node)
+	if isDir {
+		s.report(allowing(problem(codeInvalidField, at(k.path, node), "%s is a directory", node.Value), "a file"))
+	}
+	if !ok || isDir {
+		return false
+	}
+	if p.file = s.read(file, at(k.path, node)); p.file == nil {
+		return false
+	}
+	p.docs = p.file.docs
+	return true
+}
+
+func (s *scan) loadInline(k *kustomization, p *patch) bool {
+	docs, findings := parse(k.path, []byte(p.text.Value), placeOf(p.text, k.data))
+	findings = append(findings, checkNodes(k.path, docs)...)
+	s.report(findings...)
+	p.docs = docs
+	return len(findings) == 0
+}
+
+func (s *scan) checkPatch(p *patch) {
+	if len(p.docs) == 0 {
+		s.report(problem(codeInvalidField, p.at, "the patch is empty"))
+		return
+	}
+	for _, doc := range p.docs {
+		switch {
+		case p.isJSON() && doc.Kind == yaml.SequenceNode:
+			s.checkOperations(p, doc)
+		case doc.Kind == yaml.MappingNode:
+			s.checkMerge(p, doc)
+		default:
+			s.report(allowing(problem(codeInvalidField, at(p.source(), doc), "is not a patch"),
+				"a part of an object, or a list of JSON patch operations"))
+		}
+	}
+	if p.isJSON() && bytes.HasPrefix(p.raw(), []byte("[")) && !json.Valid(p.raw()) {
+		s.report(allowing(problem(codeInvalidField, at(p.source(), p.docs[0]), "a patch that begins with [ must be JSON"),
+			"JSON with quoted keys, or lines that begin with -"))
+	}
+	if p.isJSON() && p.target == nil {
+		s.report(allowing(problem(codeInvalidField, p.at, "a JSON patch needs a target"), "target with kind and name"))
+	}
+}
+
+func (s *scan) checkMerge(p *patch, doc *yaml.Node) {
+	if p.target == nil && (text(doc, "kind") == "" || text(doc, "metadata", "name") == "") {
+		s.report(allowing(problem(codeInvalidField, at(p.source(), doc), "the patch says not which object it changes"),
+			"kind and metadata.name in the patch, or a target"))
+	}
+	for i := 0; i+1 < len(doc.Content); i += 2 {
+		if !isHead(doc.Content[i].Value) {
+			s.report(lint(p.source(), doc.Content[i+1])...)
+		}
+	}
+}
+
+func (s *scan) checkOperations(p *patch, list *yaml.Node) {
+	for _, op := range list.Content {
+		op = resolve(op)
+		_, where := get(op, "path")
+		if where == nil || text(op, "op") == "" {
+			s.report(allowing(problem(codeInvalidField, at(p.source(), op), "is not a JSON patch operation"), "op, path and value"))
+			continue
+		}
+		if where.Value == "" || where.Value == "/" {
+			s.report(allowing(problem(codeInvalidField, at(p.source(), where), "replaces a whole object"), "a path such as /spec/priority"))
+		}
+		if _, value := get(op, "value"); value != nil {
+			s.report(lint(p.source(), value)...)
+		}
+	}
+}
+
+// replacements may name a file; what they hold in place is left to kustomize.
+func (s *scan) replacements(k *kustomization, value *yaml.Node) {
+	if value.Kind != yaml.SequenceNode {
+		return
+	}
+	for _, entry := range value.Content {
+		_, node := get(resolve(entry), "path")
+		if node == nil {
+			continue
+		}
+		if file, isDir, ok := s.reference(k, node); ok && !isDir {
+			s.read(file, at(k.path, node))
+		}
+	}
+}
