@@ -54,6 +54,8 @@ type Record struct {
 	// Retried is the token of the last `retry` annotation that was handled.
 	Retried string `json:"retried,omitempty"`
 
+	// Waves counts the interrupts that were requested in this round.
+	Waves int32 `json:"waves,omitempty"`
 	// Interrupt is the interrupt that was requested and is not proven yet.
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
 	// Packages is what is on the host, by package name.

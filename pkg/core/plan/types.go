@@ -278,13 +278,14 @@ type Decision struct {
 	Status nwv1.Status
 	// Cordon changes the cordon in the same patch.
 	Cordon CordonChange
-	// Erase removes record, status and cordon of a NodeWright that is gone.
+	// Erase removes what a NodeWright that is gone left on the node: its cordon, status and version, and the record too
+	// unless Record is set (what is on the host is kept for an object that comes back).
 	Erase bool
 	// CheckEarlier asks for a live list that shows no unfinished execution of an earlier round for this node UID
 	// before anything is started.
 	CheckEarlier bool
-	// Stop are the names of Jobs to delete.
-	Stop []string
+	// Stop are the names of Jobs to delete; Suspend and Unsuspend those to pause and to let go on.
+	Stop, Suspend, Unsuspend []string
 	// Start are the executions to create; one that exists already is as good as created.
 	Start []ExecutionSpec
 	// Evict are pods to be asked to leave.

@@ -1,0 +1,245 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// admissions judges what ended and admits who is next, in every compartment of a NodeWright.
+func (p *pass) admissions(v *view) {
+	code, object, message := p.heldBack(v)
+	if code == "" {
+		p.resume(v)
+		for _, c := range v.compartments {
+			p.settleBatch(v, c)
+		}
+	}
+	for _, c := range v.compartments {
+		waiting := p.candidates(v, c)
+		if code != "" {
+			for _, m := range waiting {
+				v.because(m.node.Name, code, object, message)
+			}
+			continue
+		}
+		p.admitFrom(v, c, waiting)
+	}
+	for _, m := range v.members {
+		p.reasonForRest(v, m)
+	}
+}
+
+// resume ends the halts of a NodeWright whose resume annotation has a new token.
+func (p *pass) resume(v *view) {
+	if v.nw.Resume == "" || v.nw.Resume == v.ledger.Resumed {
+		return
+	}
+	for name, led := range v.ledger.Compartments {
+		led.Halt, led.ConsecutiveBad = nil, 0
+		v.ledger.Compartments[name] = led
+	}
+	v.ledger.Resumed = v.nw.Resume
+	v.changed = true
+}
+
+// ends are the nodes of a batch, or of a verdict window, that have ended.
+type ends struct {
+	succeeded, failed int
+	// open nodes have not ended.
+	open int
+	// seen are the nodes whose record or intent is there.
+	seen     int
+	failures []*member
+}
+
+// settleBatch takes the verdict over the newest batch once every node of it has ended. A verdict never changes.
+func (p *pass) settleBatch(v *view, c *compartment) {
+	if c.rules.rolling {
+		p.settleWindow(v, c)
+		return
+	}
+	led := v.ledger.Compartments[c.name]
+	if led.Batch == 0 || led.Settled {
+		return
+	}
+	e := v.endsOf(c.name, led.Batch)
+	if e.open > 0 {
+		return
+	}
+	e.failed += p.lostMembers(v, c.name, led, e.seen)
+	led = c.rules.verdict(led, e.succeeded, e.failed, v.incompleteIn(c))
+	led.Settled = true
+	p.keepVerdict(v, c, led, e.failures)
+}
+
+// keepVerdict writes the verdict into the ledger, with the halt if it brings one.
+func (p *pass) keepVerdict(v *view, c *compartment, led fleetv1.LedgerCompartment, failures []*member) {
+	if led.Halt == nil && c.rules.halts(led) {
+		led.Halt = &fleetv1.LedgerHalt{Batch: led.Batch, At: metav1.NewTime(p.in.Now.UTC()), Message: haltMessage(failures)}
+		v.withdrawIntents(c.name)
+	}
+	v.setCompartment(c.name, led)
+}
+
+func (v *view) setCompartment(name string, led fleetv1.LedgerCompartment) {
+	if v.ledger.Compartments == nil {
+		v.ledger.Compartments = map[string]fleetv1.LedgerCompartment{}
+	}
+	v.ledger.Compartments[name] = led
+	v.changed = true
+}
+
+// withdrawIntents takes back the admissions of a compartment that are not confirmed.
+func (v *view) withdrawIntents(compartment string) {
+	for i, intent := range v.ledger.Intents {
+		if intent.Compartment == compartment && !v.confirmed[intent.NodeUID] {
+			v.ledger.Intents[i].Withdrawn = true
+			delete(v.decisions, intent.Node)
+		}
+	}
+}
+
+// endsOf counts the nodes of a batch of the current round.
+func (v *view) endsOf(compartment string, batch int32) ends {
+	var e ends
+	for _, m := range v.members {
+		if m.rec.Compartment == compartment && m.rec.Batch == batch && v.current(m.rec) {
+			e.add(m)
+		}
+	}
+	for _, intent := range v.intents {
+		if intent.Compartment == compartment && intent.Batch == batch && intent.Round == v.ledger.Round {
+			e.seen++
+			e.open++
+		}
+	}
+	return e
+}
+
+func (e *ends) add(m *member) {
+	e.seen++
+	switch m.rec.Outcome {
+	case noderecord.Open:
+		e.open++
+	case noderecord.Succeeded:
+		e.succeeded++
+	case noderecord.Failed:
+		e.failed++
+		e.failures = append(e.failures, m)
+	}
+}
+
+// lostMembers counts the members of a batch whose node is gone and that have an execution which did not succeed.
+func (p *pass) lostMembers(v *view, compartment string, led fleetv1.LedgerCompartment, seen int) int {
+	if seen >= int(led.Admitted) {
+		return 0
+	}
+	lost := map[types.UID]bool{}
+	for _, e := range p.in.Orphans {
+		if e.NodeWrightUID == v.nw.UID && e.Round == v.ledger.Round && e.Compartment == compartment &&
+			e.Batch == led.Batch && e.State != ExecutionSucceeded {
+			lost[e.NodeUID] = true
+		}
+	}
+	return len(lost)
+}
+
+// incompleteIn counts the nodes of a compartment that have not ended in this round and are not complete.
+func (v *view) incompleteIn(c *compartment) int {
+	n := 0
+	for _, m := range c.members {
+		ended := v.current(m.rec) && (m.rec.Outcome == noderecord.Succeeded || m.rec.Outcome == noderecord.Failed)
+		if !ended && !m.complete() {
+			n++
+		}
+	}
+	return n
+}
+
+// settleWindow takes a verdict over each `initialBatch` consecutive ends of a rolling compartment. Without a
+// failureThreshold nothing would follow from it.
+func (p *pass) settleWindow(v *view, c *compartment) {
+	led := v.ledger.Compartments[c.name]
+	if c.rules.failureThreshold == 0 || led.Batch == 0 {
+		return
+	}
+	var failures []*member
+	for _, m := range v.uncountedEnds(c.name, led) {
+		led = counted(led, m.rec.Order)
+		if m.rec.Outcome == noderecord.Succeeded {
+			led.WindowSucceeded++
+		} else {
+			led.WindowFailed++
+			failures = append(failures, m)
+		}
+		if int(led.WindowSucceeded+led.WindowFailed) >= c.rules.initial {
+			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.incompleteIn(c))
+			led.WindowSucceeded, led.WindowFailed = 0, 0
+		}
+		p.keepVerdict(v, c, led, failures)
+		led = v.ledger.Compartments[c.name]
+	}
+}
+
+// uncountedEnds are the ended nodes that no window has counted, in the order of their ends.
+func (v *view) uncountedEnds(compartment string, led fleetv1.LedgerCompartment) []*member {
+	var out []*member
+	for _, m := range v.members {
+		if m.rec.Compartment != compartment || !v.current(m.rec) || m.rec.IsOpen() || m.rec.Outcome == noderecord.Released {
+			continue
+		}
+		if m.rec.Order >= led.CountedBelow && !slices.Contains(led.Counted, m.rec.Order) {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b *member) int {
+		if a.rec.EndedAt != nil && b.rec.EndedAt != nil {
+			if d := a.rec.EndedAt.Compare(*b.rec.EndedAt); d != 0 {
+				return d
+			}
+		}
+		return int(a.rec.Order - b.rec.Order)
+	})
+	return out
+}
+
+// counted notes an order number as counted, compactly.
+func counted(led fleetv1.LedgerCompartment, order int32) fleetv1.LedgerCompartment {
+	led.Counted = append(slices.Clone(led.Counted), order)
+	slices.Sort(led.Counted)
+	for len(led.Counted) > 0 && led.Counted[0] == led.CountedBelow {
+		led.Counted, led.CountedBelow = led.Counted[1:], led.CountedBelow+1
+	}
+	if len(led.Counted) == 0 {
+		led.Counted = nil
+	}
+	return led
+}
+
+// haltMessage names the first failed nodes with package, stage and exit code.
+func haltMessage(failures []*member) string {
+	const most = 3
+	var parts []string
+	for i, m := range failures {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(failures)-most))
+			break
+		}
+		failure := noderecord.Failure{Reason: string(PackageFailed)}
+		if m.rec.Failure != nil {
+			failure = *m.rec.Failure
+		}
+		parts = append(parts, strings.TrimSpace(m.node.Name+": "+FailureSentence(failure)))
+	}
+	if len(parts) == 0 {
+		return "nodes vanished while they were under way"
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,21 @@
+// Package plan decides everything that happens to a node: desired state + observed state + the clock → decisions,
+// reasons, statuses, and the next instant at which time alone changes the answer. It is pure: same input, same output,
+// bit for bit, and no error result: an odd node becomes a reason.
+//
+//	Compute (plan.go)         one pass: rounds → turns → admissions → statuses
+//	  targets.go              which nodes a NodeWright is for, and who goes first
+//	  rounds.go               rollout identity: when a round begins and when it is complete
+//	  compartments.go         assignment and ceilings
+//	  slots.go                who holds a slot of a compartment or of the cluster's budget
+//	  batches.go              verdicts, halts, and who is admitted next
+//	  strategy.go             the three strategies
+//	  turn.go                 one node's turn: the gates from cordon to uncordon
+//	  work.go, graph.go       what is left to do on a node, and in which order
+//	  execution.go            from seen executions to recorded results
+//	  interrupts.go           merging, starting and proving interrupts
+//	  drain.go                which pods are protected, must leave, or stand in the way
+//	  status.go               the fold of the reasons
+//
+// It may import the API types, the core packages desired and noderecord, and pure libraries. Not the clock, not the
+// network, not client-go.
+package plan

@@ -1,0 +1,249 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// passGates are what stands before a stage of a disruptive turn, and before its interrupt, in this order:
+//
+//	cordoned (seen in the API) → no protected pod → every pod that had to leave is gone
+//
+// They are asked again before each start: an uncordon or a new pod in between closes them.
+func (t *turn) passGates() bool { return t.cordoned() && t.empty() }
+
+func (t *turn) cordoned() bool {
+	n := t.m.node
+	if n.Unschedulable && (len(n.CordonOwners) == 0 || t.v.ownsCordon(t.m)) {
+		return true // ours, or a foreign one, which is used but not owned
+	}
+	if blocking, ok := t.p.clusterRoom(n); !ok && !t.rec.Disruptive {
+		t.because(WaitingForClusterBudget, "fleet "+blocking.Name, blocking.sentence())
+		return false
+	}
+	t.rec.Disruptive = true
+	t.d.Cordon = CordonTake
+	t.act(ActionCordon)
+	t.because(Cordoning, "", "the node is being cordoned")
+	return false
+}
+
+// empty looks at the pods of the node and asks those that have to leave to do so.
+func (t *turn) empty() bool {
+	n := t.m.node
+	if !n.PodsListed {
+		t.p.needPods[n.Name] = true
+		t.because(Draining, "", "the pods of the node are being listed")
+		return false
+	}
+	cfg := t.v.nw.Spec.DrainConfig.Settings()
+	pods := viewPods(n.Pods, protectedBy(t.v.nw), cfg, t.p.in.Settings.Namespace)
+	if pods.empty() {
+		return true
+	}
+	t.p.wakeAt(t.p.in.Now.Add(t.p.in.Settings.DrainRetry))
+	if len(pods.protected) > 0 {
+		t.because(ProtectedPod, podRef(pods.protected[0]), "the node waits for protected pods to finish: "+names(pods.protected))
+		return false
+	}
+	t.drain(pods, cfg)
+	return false
+}
+
+// drain asks for what can be asked for now.
+func (t *turn) drain(pods drainView, cfg nwv1.DrainSettings) {
+	if t.rec.DrainSince == nil {
+		t.rec.DrainSince = t.now()
+	}
+	late := cfg.Timeout > 0 && !t.p.in.Now.Before(t.rec.DrainSince.Add(cfg.Timeout))
+	if cfg.Timeout > 0 {
+		t.p.wakeAt(t.rec.DrainSince.Add(cfg.Timeout))
+	}
+	if late && cfg.OnTimeout == nwv1.DrainSkip {
+		t.dropCordon()
+		t.fail(noderecord.Failure{
+			Reason: string(DrainTimeout), Message: "the node was not empty after " + cfg.Timeout.String() + ": " + t.inTheWay(pods),
+		})
+		return
+	}
+	force := late && cfg.OnTimeout == nwv1.DrainForce
+	if len(pods.evict) > 0 && !t.p.in.Now.Before(t.m.node.EvictAfter) {
+		t.d.Evict = evictions(pods.evict, cfg, force)
+		t.act(ActionDrain)
+	}
+	t.becauseDraining(pods, late)
+}
+
+func (t *turn) becauseDraining(pods drainView, late bool) {
+	refused := t.refusals(pods.evict)
+	switch {
+	case late:
+		t.because(DrainTimeout, "", "the drain has outlasted its timeout: "+t.inTheWay(pods))
+	case len(refused) > 0:
+		t.because(DisruptionBudget, podRef(refused[0]), t.m.node.EvictRefused[refused[0].UID])
+	case len(pods.blocked) > 0:
+		b := pods.blocked[0]
+		t.because(DrainBlocked, podRef(b.pod), podRef(b.pod)+" may not be evicted: "+b.why)
+	default:
+		t.because(Draining, "", "pods are leaving: "+t.inTheWay(pods))
+	}
+}
+
+func (t *turn) inTheWay(pods drainView) string {
+	all := slices.Concat(pods.evict, pods.leaving)
+	for _, b := range pods.blocked {
+		all = append(all, b.pod)
+	}
+	return names(all)
+}
+
+func (t *turn) refusals(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+		return t.m.node.EvictRefused[p.UID] == ""
+	})
+}
+
+// busyElsewhere is what other NodeWrights do on the node.
+func (p *pass) busyElsewhere(n *Node, nodeWright string) activity {
+	a := p.begun[n.UID]
+	for name, rec := range n.Records {
+		if name == nodeWright {
+			continue
+		}
+		a.interrupt = a.interrupt || rec.Interrupt != nil && rec.Outcome == noderecord.Open
+		for _, pkg := range rec.Packages {
+			a.execution = a.execution || pkg.Running != "" && rec.Outcome == noderecord.Open
+		}
+	}
+	return a
+}
+
+func (p *pass) markBegun(node types.UID, a activity) {
+	have := p.begun[node]
+	p.begun[node] = activity{execution: have.execution || a.execution, interrupt: have.interrupt || a.interrupt}
+}
+
+// ownsCordon reports whether the NodeWright owns a cordon of the node.
+func (v *view) ownsCordon(m *member) bool { return slices.Contains(m.node.CordonOwners, v.nw.Name) }
+
+// settle is how long a node has to stay Ready before its turn ends.
+func (v *view) settle() time.Duration {
+	if v.nw.Policy == nil || v.nw.Policy.Settle == nil {
+		return 0
+	}
+	return v.nw.Policy.Settle.Duration
+}
+
+func (t *turn) because(code Code, object, message string) {
+	t.v.because(t.m.node.Name, code, object, message)
+}
+
+func (t *turn) becauseFailed() {
+	f := t.rec.Failure
+	if f == nil {
+		f = &noderecord.Failure{Reason: string(PackageFailed)}
+	}
+	t.because(Code(f.Reason), packageRef(f.Package), FailureSentence(*f))
+}
+
+func packageRef(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "package " + name
+}
+
+// FailureSentence words a failure: package, stage, exit code, and the last lines of the log.
+func FailureSentence(f noderecord.Failure) string {
+	var parts []string
+	if f.Package != "" {
+		parts = append(parts, "package "+f.Package)
+	}
+	if f.Stage != "" {
+		parts = append(parts, "stage "+string(f.Stage))
+	}
+	if f.ExitCode != 0 {
+		parts = append(parts, fmt.Sprintf("exit code %d", f.ExitCode))
+	}
+	out := strings.Join(parts, ", ")
+	switch {
+	case out == "":
+		return f.Message
+	case f.Message == "":
+		return out
+	}
+	return out + ": " + f.Message
+}
+
+func (t *turn) becauseInterrupting() {
+	i := t.rec.Interrupt
+	t.because(Interrupting, packageRef(i.Packages[0]), "the "+string(i.Type)+" interrupt is under way")
+}
+
+func (t *turn) becauseRunning() {
+	e := t.running
+	if len(e) == 0 {
+		t.because(Starting, "", "executions are being created")
+		return
+	}
+	slices.SortFunc(e, func(a, b Execution) int { return compareStrings(a.Package, b.Package) })
+	first := e[0]
+	if first.Trouble != "" {
+		t.because(first.Trouble, packageRef(first.Package), "package "+first.Package+": "+first.TroubleMessage)
+		return
+	}
+	stage := string(first.Stage)
+	if stage == "" {
+		stage = string(first.Phase)
+	}
+	t.because(Running, packageRef(first.Package), fmt.Sprintf("package %s, stage %s", first.Package, stage))
+}
+
+// becauseWaiting: nothing can be started. Something runs, waits for its next attempt, for another NodeWright's work, or
+// for a package that it depends on.
+func (t *turn) becauseWaiting(left work) {
+	_, waits := left.ready()
+	switch {
+	case t.anyRunning():
+		t.becauseRunning()
+	case t.backingOff() != "":
+		name := t.backingOff()
+		at := t.rec.Packages[name].NotBefore.UTC().Format(time.RFC3339)
+		t.because(RetryBackoff, packageRef(name), "package "+name+" failed; the next attempt is due at "+at)
+	case t.p.busyElsewhere(t.m.node, t.v.nw.Name) != activity{}:
+		t.because(OtherInterrupt, "", "the work of another NodeWright on this node has to end first")
+	default:
+		name := slices.Sorted(maps.Keys(waits))
+		if len(name) == 0 {
+			t.because(Starting, "", "executions are being created")
+			return
+		}
+		t.because(Dependency, packageRef(waits[name[0]]), "package "+name[0]+" waits for package "+waits[name[0]])
+	}
+}
+
+func (t *turn) backingOff() string {
+	for _, name := range slices.Sorted(maps.Keys(t.rec.Packages)) {
+		if at := t.rec.Packages[name].NotBefore; at != nil && t.p.in.Now.Before(*at) {
+			return name
+		}
+	}
+	return ""
+}
+
+func namesOf(items work) string {
+	out := make([]string, 0, len(items))
+	for _, it := range items {
+		out = append(out, it.name+" ("+string(it.next)+")")
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// readIntents looks for the records of admissions that were decided. One whose record is seen, or whose node is gone,
+// can be dropped; the others are written (again), as an admission or, when withdrawn, as a release.
+func (p *pass) readIntents(v *view) {
+	v.intents, v.confirmed = map[types.UID]fleetv1.LedgerIntent{}, map[types.UID]bool{}
+	for _, intent := range v.ledger.Intents {
+		node, exists := p.byUID[intent.NodeUID]
+		if !exists || node.Records[v.nw.Name].AtOrBeyond(intent.Round, intent.Batch) {
+			v.confirmed[intent.NodeUID] = true
+			continue
+		}
+		v.intents[intent.NodeUID] = intent
+		p.writeIntent(v, node, intent)
+	}
+}
+
+func (p *pass) writeIntent(v *view, n *Node, intent fleetv1.LedgerIntent) {
+	m := v.memberOf(n)
+	if m == nil {
+		m = &member{node: n, rec: rebased(n.Records[v.nw.Name], v.nw), excluded: Reason{NodeWright: v.nw.Name, Node: n.Name}}
+	}
+	if n.Malformed[v.nw.Name] != "" {
+		v.because(n.Name, AdmissionUnconfirmed, "", "the node's record cannot be read: "+n.Malformed[v.nw.Name])
+		return
+	}
+	t := p.newTurn(v, m)
+	t.admit(intent)
+	if intent.Withdrawn {
+		t.rec.Outcome, t.rec.EndedAt, t.d.Cordon = noderecord.Released, t.now(), CordonKeep
+		t.dropCordon()
+		t.d.Action = ActionRelease
+	}
+	t.because(AdmissionUnconfirmed, "", "the node's admission is not confirmed yet")
+	t.flush()
+}
+
+// admit opens the turn: the record, and the cordon where an interrupt is to come.
+func (t *turn) admit(intent fleetv1.LedgerIntent) {
+	r := &t.rec
+	if r.Round != intent.Round || r.NodeWright != t.v.nw.UID {
+		for name, pkg := range r.Packages {
+			pkg.Attempt = 0
+			t.put(name, pkg)
+		}
+		r.Waves = 0
+	}
+	r.NodeWright, r.Node = t.v.nw.UID, t.m.node.UID
+	r.Round, r.Batch, r.Compartment, r.Order = intent.Round, intent.Batch, intent.Compartment, intent.Order
+	r.Started, r.Outcome, r.EndedAt, r.ReadyAt, r.DrainSince = false, noderecord.Open, nil, nil, nil
+	r.Failure, r.Healed, r.Interrupt, r.Retried = nil, false, nil, t.v.nw.Retry
+	for name, pkg := range r.Packages {
+		pkg.Failures, pkg.NotBefore, pkg.Running = 0, nil, ""
+		t.put(name, pkg)
+	}
+	r.Disruptive = t.m.work.disruptive()
+	if n := t.m.node; r.Disruptive && (!n.Unschedulable || len(n.CordonOwners) > 0) && !t.v.ownsCordon(t.m) {
+		t.d.Cordon = CordonTake
+	}
+	t.act(ActionAdmit)
+}
+
+func (v *view) memberOf(n *Node) *member {
+	for _, m := range v.members {
+		if m.node == n {
+			return m
+		}
+	}
+	return nil
+}

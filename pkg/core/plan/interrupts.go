@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// rank orders interrupts by what they include: reboot ⊃ restartAllServices ⊃ service ⊃ noop.
+func rank(t nwv1.InterruptType) int {
+	switch t {
+	case nwv1.InterruptReboot:
+		return 3
+	case nwv1.InterruptRestartAllServices:
+		return 2
+	case nwv1.InterruptService:
+		return 1
+	}
+	return 0
+}
+
+// union is the one interrupt that stands for both; nil if both are nil. Services of two service interrupts add up.
+func union(a, b *nwv1.Interrupt) *nwv1.Interrupt {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case rank(a.Type) > rank(b.Type):
+		return a
+	case rank(a.Type) < rank(b.Type):
+		return b
+	case a.Type != nwv1.InterruptService:
+		return a
+	}
+	services := append(slices.Clone(a.Services), b.Services...)
+	slices.Sort(services)
+	return &nwv1.Interrupt{Type: a.Type, Services: slices.Compact(services)}
+}
+
+// merged is the one interrupt that stands for all that are due on a node now, and the packages that it covers.
+func merged(due []item) (interrupt *nwv1.Interrupt, packages []string) {
+	for _, it := range due {
+		interrupt = union(interrupt, it.due)
+		packages = append(packages, it.name)
+	}
+	return interrupt, packages
+}
+
+// interrupt requests the one interrupt that stands for all that are due. It is recorded, with the boot ID, before its
+// execution exists.
+func (t *turn) interrupt(due work) {
+	what, packages := merged(due)
+	t.rec.Started = true
+	t.rec.Waves++
+	t.rec.Interrupt = &noderecord.Interrupt{
+		Type: what.Type, Services: what.Services, Packages: packages, Wave: t.rec.Waves, Attempt: 1,
+		BootIDBefore: t.m.node.BootID, At: t.p.in.Now,
+	}
+	for i, it := range due {
+		pkg := t.rec.Packages[it.name]
+		pkg.Stage, pkg.State = nwv1.StageInterrupt, nwv1.StateInProgress
+		if it.removal {
+			pkg.Stage = nwv1.StageUninstallInterrupt
+		}
+		if i > 0 {
+			pkg.State = nwv1.StateSkipped
+		}
+		t.put(it.name, pkg)
+	}
+	t.startInterrupt()
+}
+
+func (t *turn) startInterrupt() {
+	t.d.Start = append(t.d.Start, t.interruptSpec())
+	t.p.markBegun(t.m.node.UID, activity{interrupt: true})
+	t.act(ActionInterrupt)
+	t.becauseInterrupting()
+}
+
+func (t *turn) interruptKey() ExecutionKey {
+	i := t.rec.Interrupt
+	return ExecutionKey{
+		NodeWright: t.v.nw.Name, NodeWrightUID: t.rec.NodeWright, NodeUID: t.m.node.UID, Round: t.rec.Round,
+		Phase: PhaseInterrupt, Wave: i.Wave, Attempt: i.Attempt,
+	}
+}
+
+func (t *turn) interruptSpec() ExecutionSpec {
+	i := *t.rec.Interrupt
+	return ExecutionSpec{
+		ExecutionKey: t.interruptKey(), Node: t.m.node.Name, Compartment: t.rec.Compartment, Batch: t.rec.Batch,
+		Order: t.rec.Order, Stages: []nwv1.Stage{nwv1.StageInterrupt}, Interrupt: &i,
+		InterruptPackage: t.definition(i.Packages[0]), Timeout: t.interruptTimeout(),
+		Tolerations: t.v.nw.Spec.AdditionalTolerations,
+	}
+}
+
+// definition of a package: the wanted one, or the snapshot of what is on the host.
+func (t *turn) definition(name string) desired.Package {
+	if def, ok := t.v.nw.Desired.ByName(name); ok && !def.Absent {
+		return def
+	}
+	return t.p.in.Snapshots[t.rec.Packages[name].Snapshot]
+}
+
+// interruptTimeout is the longest stage time-out of the packages that the interrupt is for; 0 is no bound.
+func (t *turn) interruptTimeout() time.Duration {
+	longest := time.Duration(0)
+	for _, name := range t.rec.Interrupt.Packages {
+		limit := t.timeoutOf(name, PhaseInterrupt)
+		if limit == 0 {
+			return 0
+		}
+		longest = max(longest, limit)
+	}
+	return longest
+}
+
+// prove looks for the proof that a requested interrupt has happened: for a reboot another boot ID and nothing else,
+// for the others the success of the execution.
+func (t *turn) prove() {
+	i := t.rec.Interrupt
+	if i == nil {
+		return
+	}
+	e, seen := t.v.executions[t.interruptKey()]
+	if seen && !e.Ended() {
+		t.running = append(t.running, e)
+	}
+	switch {
+	case t.proven(e):
+		t.interruptDone()
+	case t.rec.Outcome == noderecord.Failed:
+	case t.interruptOverdue():
+		t.giveUpInterrupt(e, "was not proven within "+t.interruptTimeout().String())
+	case i.NotBefore != nil || !seen || !e.Ended():
+	case e.Disrupted && i.Type != nwv1.InterruptReboot:
+		t.retryInterrupt()
+	case t.rebootMayStillShow(e):
+	default:
+		t.countInterruptFailure(e)
+	}
+}
+
+func (t *turn) proven(e Execution) bool {
+	i := t.rec.Interrupt
+	if i.Type == nwv1.InterruptReboot {
+		return t.m.node.BootID != "" && t.m.node.BootID != i.BootIDBefore
+	}
+	return e.State == ExecutionSucceeded
+}
+
+func (t *turn) interruptOverdue() bool {
+	limit := t.interruptTimeout()
+	if limit == 0 {
+		return false
+	}
+	at := t.rec.Interrupt.At.Add(limit)
+	t.p.wakeAt(at)
+	return !t.p.in.Now.Before(at)
+}
+
+// rebootMayStillShow: the execution of a reboot ends one way or another with the machine; that says nothing until the
+// node has been Ready with the old boot ID for a while.
+func (t *turn) rebootMayStillShow(e Execution) bool {
+	if t.rec.Interrupt.Type != nwv1.InterruptReboot {
+		return false
+	}
+	at := e.Finished.Add(t.p.in.Settings.RebootGrace)
+	t.p.wakeAt(at)
+	return !t.m.node.Ready || t.p.in.Now.Before(at)
+}
+
+func (t *turn) countInterruptFailure(e Execution) {
+	i := t.rec.Interrupt
+	i.Failures++
+	if i.Failures >= t.p.in.Settings.Attempts {
+		t.giveUpInterrupt(e, "failed in every attempt")
+		return
+	}
+	t.retryInterrupt()
+}
+
+func (t *turn) retryInterrupt() {
+	i := t.rec.Interrupt
+	at := t.p.in.Now.Add(t.p.in.Settings.RetryBackoff << min(i.Failures, 10))
+	i.NotBefore = &at
+}
+
+// giveUpInterrupt makes the turn fail. The request stays on the record: should the node come back late, it is proven
+// then.
+func (t *turn) giveUpInterrupt(e Execution, why string) {
+	message := "the " + string(t.rec.Interrupt.Type) + " interrupt " + why
+	if e.Message != "" {
+		message += ": " + tail(e.Message)
+	}
+	t.stuck = &noderecord.Failure{
+		Package: t.rec.Interrupt.Packages[0], Stage: nwv1.StageInterrupt, ExitCode: e.ExitCode,
+		Reason: string(InterruptFailed), Message: message,
+	}
+}
+
+// interruptDone clears what was due and makes the post-interrupt stages due.
+func (t *turn) interruptDone() {
+	for _, name := range t.rec.Interrupt.Packages {
+		pkg, ok := t.rec.Packages[name]
+		switch {
+		case !ok:
+			continue
+		case pkg.DueUninstall:
+			t.forget(name)
+			continue
+		}
+		pkg.DueInstall, pkg.DueKeys, pkg.Post = false, nil, true
+		pkg.Stage, pkg.State = nwv1.StageInterrupt, nwv1.StateComplete
+		t.put(name, pkg)
+	}
+	t.rec.Interrupt = nil
+	t.healed = true
+}
+
+// interrupting is a turn whose interrupt is in flight.
+func (t *turn) interrupting() {
+	i := t.rec.Interrupt
+	_, seen := t.v.executions[t.interruptKey()]
+	switch {
+	case i.NotBefore != nil && t.waitsForRetry(i.NotBefore):
+		t.because(RetryBackoff, "", "the next attempt of the interrupt is due at "+i.NotBefore.UTC().Format(time.RFC3339))
+	case i.NotBefore != nil && t.m.node.Ready && t.passGates():
+		i.Attempt++
+		i.NotBefore, i.At, i.BootIDBefore = nil, t.p.in.Now, t.m.node.BootID
+		t.startInterrupt()
+	case i.NotBefore == nil && !seen && t.m.node.Ready && t.passGates():
+		t.startInterrupt()
+	case i.NotBefore == nil || !t.m.node.Ready:
+		t.becauseInterrupting()
+	}
+}

@@ -1,0 +1,100 @@
+package plan
+
+import (
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// enterRound finds the round that the NodeWright is in, and begins the next one where the content changed or nodes
+// joined a completed rollout.
+func (p *pass) enterRound(v *view) {
+	led, known := p.in.Ledger.Rollouts[v.nw.Name]
+	switch {
+	case v.nw.Problem != "":
+		v.ledger = cloneRollout(led) // what cannot be resolved begins nothing
+	case !known || led.UID != v.nw.UID:
+		v.ledger = fleetv1.LedgerRollout{Round: v.newestRound()}
+		v.begin(false)
+	case led.ContentHash != v.nw.Desired.Hash && v.nw.Generation >= led.Generation:
+		v.ledger = cloneRollout(led)
+		v.begin(false)
+	case led.Complete && v.hasIncomplete():
+		v.ledger = cloneRollout(led)
+		v.begin(true)
+	default:
+		v.ledger = cloneRollout(led)
+	}
+}
+
+// begin starts the next round. Admissions of the last one that are not confirmed are withdrawn.
+func (v *view) begin(late bool) {
+	l := &v.ledger
+	l.UID, l.Generation, l.ContentHash = v.nw.UID, v.nw.Generation, v.nw.Desired.Hash
+	l.Round++
+	l.LateJoiners, l.Complete, l.NextOrder = late, false, 0
+	l.Compartments = v.carriedOver(l.Compartments)
+	for i := range l.Intents {
+		l.Intents[i].Withdrawn = true
+	}
+	v.changed = true
+}
+
+// carriedOver is the batch state that a new round begins with: none, or the strategy size where the policy says so.
+func (v *view) carriedOver(old map[string]fleetv1.LedgerCompartment) map[string]fleetv1.LedgerCompartment {
+	out := map[string]fleetv1.LedgerCompartment{}
+	if v.resetsBatchState() {
+		return out
+	}
+	for _, c := range v.compartments {
+		if led, ok := old[c.name]; ok && led.Size > 0 {
+			out[c.name] = fleetv1.LedgerCompartment{Size: int32(c.rules.nextSize(led, c.ceiling))}
+		}
+	}
+	return out
+}
+
+// resetsBatchState: the NodeWright's own option wins over the policy's; the default is true.
+func (v *view) resetsBatchState() bool {
+	if o := v.nw.Spec.DeploymentPolicyOptions; o != nil && o.ResetBatchStateOnCompletion != nil {
+		return *o.ResetBatchStateOnCompletion
+	}
+	if v.nw.Policy != nil && v.nw.Policy.ResetBatchStateOnCompletion != nil {
+		return *v.nw.Policy.ResetBatchStateOnCompletion
+	}
+	return true
+}
+
+// newestRound is the highest round that any node's record names, so that rounds only ever grow: also when the ledger
+// was lost or the object was created anew.
+func (v *view) newestRound() int64 {
+	round := int64(0)
+	for _, m := range v.members {
+		round = max(round, m.rec.Round)
+	}
+	return round
+}
+
+func (v *view) hasIncomplete() bool {
+	for _, m := range v.members {
+		if m.targeted && !m.complete() {
+			return true
+		}
+	}
+	return false
+}
+
+// current reports whether the record's turn belongs to the round that the NodeWright is in.
+func (v *view) current(rec noderecord.Record) bool {
+	return rec.Round == v.ledger.Round && rec.NodeWright == v.nw.UID
+}
+
+// markComplete notes that every targeted node is complete, so that nodes that are not, later, form a new round.
+func (v *view) markComplete() {
+	if v.ledger.UID != v.nw.UID || v.ledger.Complete || v.nw.Problem != "" || v.hasIncomplete() || len(v.open) > 0 {
+		return
+	}
+	v.ledger.Complete = true
+	v.changed = true
+}
+
+func cloneRollout(l fleetv1.LedgerRollout) fleetv1.LedgerRollout { return *l.DeepCopy() }

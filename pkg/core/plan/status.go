@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// firstNames is how many node names a count keeps.
+const firstNames = 10
+
+// statusOf is NVIDIA's word for a node with this reason.
+func statusOf(c Code) nwv1.Status {
+	switch c {
+	case Complete:
+		return nwv1.StatusComplete
+	case Paused:
+		return nwv1.StatusPaused
+	case Disabled:
+		return nwv1.StatusDisabled
+	case PackageFailed, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ImagePull:
+		return nwv1.StatusErroring
+	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
+		return nwv1.StatusBlocked
+	case WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, NodeNotReady, "":
+		return nwv1.StatusWaiting
+	}
+	return nwv1.StatusInProgress
+}
+
+// status folds the reasons of a NodeWright's nodes.
+func (p *pass) status(v *view) Status {
+	s := Status{
+		NodeWright: v.nw.Name, UID: v.nw.UID, Generation: v.nw.Generation, Round: v.ledger.Round,
+		ContentHash: v.ledger.ContentHash, LateJoiners: v.ledger.LateJoiners, Problem: v.nw.Problem,
+	}
+	for _, pkg := range v.nw.Desired.Packages {
+		s.PackageList = append(s.PackageList, pkg.Name+":"+pkg.Version)
+	}
+	counts := map[Code]*ReasonCount{}
+	for _, m := range v.members {
+		reason, has := v.reasons[m.node.Name]
+		if !has {
+			continue
+		}
+		s.count(m, reason)
+		count(counts, reason)
+	}
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		if code != Complete {
+			s.Reasons = append(s.Reasons, *counts[code])
+		}
+	}
+	for _, c := range v.compartments {
+		s.Compartments = append(s.Compartments, v.compartmentStatus(c))
+		if v.ledger.Compartments[c.name].Halt != nil {
+			s.Halted = append(s.Halted, c.name)
+		}
+	}
+	slices.SortFunc(s.Compartments, func(a, b CompartmentStatus) int { return compareStrings(a.Name, b.Name) })
+	slices.Sort(s.Halted)
+	s.Status = p.fold(v, s)
+	return s
+}
+
+// count adds a node to the totals. Nodes that are under way although nothing targets them any more count as under way.
+func (s *Status) count(m *member, r Reason) {
+	if m.selected && !m.targeted {
+		s.Excluded++
+		return
+	}
+	s.Total++
+	failed := m.rec.Outcome == noderecord.Failed && r.Code != Complete && !inProgress(r.Code)
+	if failed && m.rec.Failure != nil {
+		s.Failures = append(s.Failures, NodeFailure{Node: m.node.Name, Failure: *m.rec.Failure})
+	}
+	switch status := statusOf(r.Code); {
+	case status == nwv1.StatusComplete:
+		s.Complete++
+	case failed || status == nwv1.StatusErroring && !m.rec.IsOpen():
+		s.Failed++
+	case status == nwv1.StatusErroring || status == nwv1.StatusInProgress || m.rec.IsOpen():
+		s.InProgress++
+	case status == nwv1.StatusBlocked:
+		s.Blocked++
+	default:
+		s.Waiting++
+	}
+}
+
+func inProgress(c Code) bool { return statusOf(c) == nwv1.StatusInProgress }
+
+func count(counts map[Code]*ReasonCount, r Reason) {
+	c := counts[r.Code]
+	if c == nil {
+		c = &ReasonCount{Code: r.Code, Message: r.Message}
+		counts[r.Code] = c
+	}
+	c.Count++
+	if len(c.Nodes) < firstNames {
+		c.Nodes = append(c.Nodes, r.Node)
+	}
+}
+
+func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
+	led := v.ledger.Compartments[c.name]
+	out := CompartmentStatus{
+		Name: c.name, Strategy: string(c.rules.kind), Matched: int32(len(c.members)), Ceiling: int32(c.ceiling),
+		InUse: int32(v.inUse(c)), Batch: led.Batch, BatchSize: led.Admitted, ConsecutiveFailures: led.ConsecutiveBad,
+		Halt: led.Halt,
+	}
+	for _, m := range c.members {
+		switch {
+		case m.complete():
+			out.Complete++
+		case m.rec.Outcome == noderecord.Failed && v.current(m.rec):
+			out.Failed++
+		case v.open[m.node.UID]:
+			out.InProgress++
+		}
+	}
+	if out.Matched > 0 {
+		out.ProgressPercent = out.Complete * 100 / out.Matched
+	}
+	return out
+}
+
+// fold is the status of the whole object: complete only if every targeted node is complete in this content.
+func (p *pass) fold(v *view, s Status) nwv1.Status {
+	switch code, _, _ := p.heldBack(v); {
+	case v.nw.Disabled:
+		return nwv1.StatusDisabled
+	case code == Paused && s.Complete < s.Total:
+		return nwv1.StatusPaused
+	case code == Unresolved || code == Standby:
+		return nwv1.StatusBlocked
+	case s.Complete == s.Total && len(v.open) == 0:
+		return nwv1.StatusComplete
+	case s.InProgress > 0:
+		return nwv1.StatusInProgress
+	case s.Failed > 0:
+		return nwv1.StatusErroring
+	case s.Blocked > 0:
+		return nwv1.StatusBlocked
+	}
+	return nwv1.StatusWaiting
+}

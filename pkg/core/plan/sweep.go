@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// sweep releases what NodeWrights that are gone left on the nodes: cordons, open turns, status words. What they put on
+// the host is kept on record, so that an object of the same name that comes back does not run it again.
+func (p *pass) sweep() {
+	known := map[string]bool{}
+	for _, v := range p.views {
+		known[v.nw.Name] = true
+	}
+	for _, n := range p.nodes {
+		for _, name := range leftBehind(n, known) {
+			p.sweepNode(n, name)
+		}
+	}
+}
+
+// leftBehind are the names of vanished NodeWrights that still have something on the node.
+func leftBehind(n *Node, known map[string]bool) []string {
+	found := map[string]bool{}
+	for _, owner := range n.CordonOwners {
+		found[owner] = !known[owner]
+	}
+	for name, rec := range n.Records {
+		if !known[name] && (rec.Outcome != noderecord.Released || !anythingApplied(rec)) {
+			found[name] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(name string) bool { return !found[name] })
+}
+
+func (p *pass) sweepNode(n *Node, name string) {
+	before, had := n.Records[name]
+	d := Decision{
+		NodeWright: name, NodeWrightUID: before.NodeWright, Node: n.Name, NodeUID: n.UID, Action: ActionRelease, Erase: true,
+	}
+	if slices.Contains(n.CordonOwners, name) {
+		d.Cordon = CordonDrop
+	}
+	if had {
+		d.Before = &before
+	}
+	if anythingApplied(before) {
+		rec := before.Clone()
+		now := p.in.Now
+		rec.Outcome, rec.EndedAt, rec.Interrupt, rec.Failure = noderecord.Released, &now, nil, nil
+		for pkgName, pkg := range rec.Packages {
+			pkg.Running, pkg.NotBefore = "", nil
+			rec.Packages[pkgName] = pkg
+		}
+		d.Record = &rec
+	}
+	for _, e := range n.Executions {
+		if e.NodeWright == name && !e.Ended() {
+			d.Stop = append(d.Stop, e.Name)
+		}
+	}
+	p.out.Decisions = append(p.out.Decisions, d)
+}
+
+func anythingApplied(rec noderecord.Record) bool {
+	for _, pkg := range rec.Packages {
+		if pkg.Applied != "" {
+			return true
+		}
+	}
+	return false
+}
