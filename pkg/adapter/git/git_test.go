@@ -239,6 +239,52 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
+func TestSizesOfDeltasAreCounted(t *testing.T) {
+	server := start(t, gitserver.Options{})
+	noise := make([]byte, 512<<10)
+	_, err := rand.Read(noise)
+	require.NoError(t, err)
+	_, err = server.Commit("fleet", map[string]string{"a": string(noise), "b": string(noise) + "b", "c": string(noise) + "c"}, "alike")
+	require.NoError(t, err)
+	_, err = server.Git("fleet", "repack", "-adfq", "--depth=10", "--window=10")
+	require.NoError(t, err)
+	source := git.Source{URL: server.URL("fleet"), Limits: git.Limits{Transfer: 1 << 20}} // the pack holds the noise once
+	_, tree := read(t, source)
+	content, err := tree.ReadFile("c")
+	require.NoError(t, err)
+	require.Equal(t, string(noise)+"c", string(content))
+
+	source.Limits.Unpacked = 1 << 20
+	revision, err := git.Resolve(t.Context(), source)
+	require.NoError(t, err)
+	_, err = git.Fetch(t.Context(), source, revision)
+	requireFailure(t, err, git.ReasonTooLarge, "the commit of "+source.URL+" unpacks to more than 1 MiB; split the repository or raise the limit")
+}
+
+func TestDeliveryReport_GF31_RefThatMovesDuringTheFetchIsTriedOnceMore(t *testing.T) {
+	var server *gitserver.Server
+	var first string
+	posts := 0
+	meddle := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost { // after the first listing the branch goes away, and comes back
+				if posts++; posts == 1 {
+					_ = server.DeleteBranch("fleet", "main")
+				}
+			} else if posts == 1 {
+				_ = server.ForcePush("fleet", "main", first)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	server, first = repository(t, gitserver.Options{Wrap: meddle})
+	require.NoError(t, server.ForcePush("fleet", "other", first))
+	_, err := server.Apply("fleet", gitserver.Change{Branch: "other", Files: files, Message: "unrelated", Orphan: true})
+	require.NoError(t, err)
+	read(t, git.Source{URL: server.URL("fleet"), Ref: git.Ref{Branch: "main"}})
+	require.Equal(t, 2, posts)
+}
+
 func TestUnreachable(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

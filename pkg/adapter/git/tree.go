@@ -2,9 +2,7 @@ package git
 
 import (
 	"bytes"
-	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -227,15 +225,4 @@ func validName(name string) bool {
 		return false
 	}
 	return !strings.ContainsAny(name, "/\x00")
-}
-
-// String names the tree in a log.
-func (t *Tree) String() string {
-	return fmt.Sprintf("tree %s (%d files)", t.Hash, len(t.entries))
-}
-
-// Directories of the tree in order, without the root.
-func (t *Tree) Directories() []string {
-	dirs := slices.Sorted(maps.Keys(t.dirs))
-	return slices.DeleteFunc(dirs, func(d string) bool { return d == "." })
 }

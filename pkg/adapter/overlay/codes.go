@@ -5,6 +5,7 @@ const (
 	codeAmbiguousValue  = "AmbiguousValue"
 	codeBuildFailed     = "BuildFailed"
 	codeCycle           = "KustomizationCycle"
+	codeDeprecatedField = "DeprecatedField"
 	codeDuplicateKey    = "DuplicateKey"
 	codeDuplicateObject = "DuplicateObject"
 	codeEmptyBuild      = "EmptyBuild"

@@ -6,6 +6,8 @@ type fieldRule struct {
 	refused string
 	// instead says what to write.
 	instead string
+	// deprecated names what replaces a field that still works.
+	deprecated string
 	// paths marks a list of directories or files to follow; dirs: directories only.
 	paths, dirs bool
 	// patches marks a list of patches.
@@ -24,12 +26,14 @@ const (
 var fieldRules = map[string]fieldRule{
 	"apiVersion": {}, "kind": {}, "metadata": {},
 	"resources":  {paths: true},
-	"bases":      {paths: true, dirs: true},
+	"bases":      {paths: true, dirs: true, deprecated: "resources"},
 	"components": {paths: true, dirs: true},
 	"namePrefix": {}, "nameSuffix": {}, "namespace": {},
-	"labels": {}, "commonLabels": {}, "commonAnnotations": {},
-	"patches": {patches: true}, "patchesStrategicMerge": {patches: true}, "patchesJson6902": {patches: true},
-	"replacements": {}, "images": {}, "replicas": {}, "sortOptions": {}, "buildMetadata": {},
+	"labels": {}, "commonLabels": {deprecated: "labels"}, "commonAnnotations": {},
+	"patches":               {patches: true},
+	"patchesStrategicMerge": {patches: true, deprecated: "patches"},
+	"patchesJson6902":       {patches: true, deprecated: "patches"},
+	"replacements":          {}, "images": {}, "replicas": {}, "sortOptions": {}, "buildMetadata": {},
 
 	"openapi":                     {refused: isGlobal, instead: "JSON patches for lists"},
 	"crds":                        {refused: isGlobal, instead: "nothing: the kinds of a fleet are known"},

@@ -2,6 +2,7 @@ package overlay_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,6 +65,7 @@ func TestBadOverlays(t *testing.T) {
 			us + `4:5: the patch matches no object: target kind=NodeWright, name=nope (allowed: the kind and name of an object in resources)`,
 			us + `10:5: the patch matches no object: target labelSelector=tier=iron (allowed: the kind and name of an object in resources)`}},
 		"target that matches nothing in a base": {one("", tree{"base/kustomization.yaml": "resources: [gpu.yaml]\npatchesJson6902:\n- target: {group: nodewright.nvidia.com, version: v1alpha1, kind: NodeWright, name: nope}\n  patch: '[{\"op\": \"remove\", \"path\": \"/spec/priority\"}]'\n"}), []string{
+			`warning base/kustomization.yaml:2:1: patchesJson6902 is deprecated by kustomize (allowed: patches)`,
 			`error base/kustomization.yaml:3:3: the patch matches no object: target group=nodewright.nvidia.com, version=v1alpha1, kind=NodeWright, name=nope (allowed: the kind and name of an object in resources)`}},
 		"operation that does not apply": {one("patches:\n  - target: {kind: NodeWright}\n    patch: |\n      - op: remove\n        path: /spec/nope\n"), []string{
 			us + `6:9: the patch does not apply: error in remove for path: '/spec/nope': Unable to remove nonexistent key: nope: missing value`}},
@@ -88,6 +90,15 @@ func TestBadOverlays(t *testing.T) {
 			require.Nil(t, result)
 		})
 	}
+}
+
+func TestDeliveryReport_KB25_TooManyObjects(t *testing.T) {
+	many := ""
+	for i := range 501 {
+		many += fmt.Sprintf("---\nkind: X\napiVersion: v1\nmetadata: {name: x%d}\n", i)
+	}
+	_, findings := overlay.Build(overlayWith("  - many.yaml\n", tree{"overlays/us/many.yaml": many}), "overlays/us")
+	require.Equal(t, []string{us + "3:5: the overlay has more than 500 objects"}, texts(findings))
 }
 
 func TestUnknownFieldOfAKustomization(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // Limits of one build. kustomize's time grows with the square of the number of objects.
 const (
-	maxObjects = 1000
+	maxObjects = 500
 	maxBytes   = 16 << 20 // of all files that the overlay reaches
 	maxDepth   = 32       // of bases in bases
 	maxNodes   = 200_000  // YAML nodes of one file with aliases expanded

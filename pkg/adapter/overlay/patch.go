@@ -3,6 +3,8 @@ package overlay
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -64,6 +66,9 @@ func (s *scan) loadPatch(k *kustomization, p *patch) bool {
 			s.report(allowing(problem(codeInvalidField, p.at, "is not a patch"), "path or patch, and target"))
 			return false
 		}
+		if !s.onlyKeys(k, p.entry, "path", "patch", "target", "options") {
+			return false
+		}
 		_, p.target = get(p.entry, "target")
 		_, inline := get(p.entry, "patch")
 		_, where = get(p.entry, "path")
@@ -108,6 +113,10 @@ func (s *scan) loadFile(k *kustomization, p *patch, node *yaml.Node) bool {
 }
 
 func (s *scan) loadInline(k *kustomization, p *patch) bool {
+	if !isText(p.text) {
+		s.report(allowing(problem(codeInvalidField, at(k.path, p.text), "is not text"), "a block that begins with |"))
+		return false
+	}
 	docs, findings := parse(k.path, []byte(p.text.Value), placeOf(p.text, k.data))
 	findings = append(findings, checkNodes(k.path, docs)...)
 	s.report(findings...)
@@ -170,12 +179,13 @@ func (s *scan) checkOperations(p *patch, list *yaml.Node) {
 }
 
 // replacements may name a file; what they hold in place is left to kustomize.
-func (s *scan) replacements(k *kustomization, value *yaml.Node) {
-	if value.Kind != yaml.SequenceNode {
-		return
-	}
-	for _, entry := range value.Content {
-		_, node := get(resolve(entry), "path")
+func (s *scan) replacements(k *kustomization, key, value *yaml.Node) {
+	for _, entry := range s.entries(k, key, value) {
+		entry = resolve(entry)
+		if !s.onlyKeys(k, entry, "source", "sourceValue", "targets", "path") {
+			continue
+		}
+		_, node := get(entry, "path")
 		if node == nil {
 			continue
 		}
@@ -183,4 +193,20 @@ func (s *scan) replacements(k *kustomization, value *yaml.Node) {
 			s.read(file, at(k.path, node))
 		}
 	}
+}
+
+// onlyKeys holds an entry to the exact names of its fields: kustomize reads them in any case and through merge keys, and so
+// might read a path that was not checked.
+func (s *scan) onlyKeys(k *kustomization, entry *yaml.Node, names ...string) bool {
+	if entry.Kind != yaml.MappingNode {
+		s.report(allowing(problem(codeInvalidField, at(k.path, entry), "is not a map"), strings.Join(names, ", ")))
+		return false
+	}
+	for i := 0; i < len(entry.Content); i += 2 {
+		if key := entry.Content[i]; !slices.Contains(names, key.Value) {
+			s.report(allowing(problem(codeUnknownField, at(k.path, key), "unknown field %s", key.Value), strings.Join(names, ", ")))
+			return false
+		}
+	}
+	return true
 }

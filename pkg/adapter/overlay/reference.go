@@ -14,7 +14,7 @@ func (s *scan) reference(k *kustomization, node *yaml.Node) (target string, isDi
 	node = resolve(node)
 	from, ref := at(k.path, node), node.Value
 	switch {
-	case node.Kind != yaml.ScalarNode || ref == "":
+	case !isText(node) || ref == "":
 		s.report(problem(codeInvalidField, from, "is not a path"))
 	case strings.Contains(ref, "\n"):
 		s.report(allowing(problem(codeInvalidField, from, "holds text instead of a path"), "the path of a file"))
@@ -57,6 +57,9 @@ func (s *scan) absent(from Position, ref, target string) {
 	}
 	s.report(problem(codeUnreadableFile, from, "%s cannot be read: %s", ref, err))
 }
+
+// isText refuses what kustomize would read as another text than the one that was checked: !!binary, and numbers.
+func isText(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str" }
 
 // looksRemote is wider than what kustomize fetches: URLs, the short forms of git hosts, queries and double slashes.
 func looksRemote(ref string) bool {

@@ -172,6 +172,7 @@ func (s *scan) fields(k *kustomization, stack []string) {
 	for i := 0; i+1 < len(k.node.Content); i += 2 {
 		key, value := k.node.Content[i], resolve(k.node.Content[i+1])
 		rule, ok := fieldRules[key.Value]
+		s.report(deprecation(k, key, rule)...)
 		switch {
 		case !ok:
 			s.report(allowing(problem(codeUnknownField, at(k.path, key), "unknown field %s", key.Value), allowedFields()))
@@ -182,9 +183,18 @@ func (s *scan) fields(k *kustomization, stack []string) {
 		case rule.patches:
 			s.patchList(k, key, value)
 		case key.Value == "replacements":
-			s.replacements(k, value)
+			s.replacements(k, key, value)
 		}
 	}
+}
+
+func deprecation(k *kustomization, key *yaml.Node, rule fieldRule) []finding.Finding {
+	if rule.deprecated == "" {
+		return nil
+	}
+	f := allowing(problem(codeDeprecatedField, at(k.path, key), "%s is deprecated by kustomize", key.Value), rule.deprecated)
+	f.Severity = finding.Warning
+	return []finding.Finding{f}
 }
 
 func allowedFields() string {
