@@ -1,0 +1,250 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+	"github.com/fleetwright/fleetwright/pkg/core/report"
+)
+
+// Actor carries out decisions. It is safe for concurrent use, but the decisions of one node must come one after the
+// other.
+type Actor struct {
+	client   kubernetes.Interface
+	observer *Observer
+	settings JobSettings
+	version  string
+
+	mu    sync.Mutex
+	known map[string]bool // ConfigMaps that exist, by name
+}
+
+// NewActor returns an Actor whose writes the observer's views are never older than. version is the program's, which
+// the records carry.
+func NewActor(client kubernetes.Interface, observer *Observer, settings JobSettings, version string) *Actor {
+	return &Actor{client: client, observer: observer, settings: settings, version: version, known: map[string]bool{}}
+}
+
+// Do carries out one decision, part by part in the order of its fields; what fails stops the rest. All of it is
+// idempotent: after a crash the same decision may be carried out again.
+func (a *Actor) Do(ctx context.Context, d plan.Decision) (report.Outcome, error) {
+	var out report.Outcome
+	for _, p := range d.Snapshots {
+		if err := a.ensureConfigMap(ctx, buildSnapshot(p, a.settings.Namespace)); err != nil {
+			return out, fmt.Errorf("keep snapshot of package %s: %w", p.Name, err)
+		}
+	}
+	node, err := a.patchNode(ctx, d, &out)
+	if err != nil || out.Conflict {
+		return out, err
+	}
+	if err := a.stop(ctx, d, &out); err != nil {
+		return out, err
+	}
+	if err := a.suspend(ctx, d); err != nil {
+		return out, err
+	}
+	if err := a.start(ctx, d, node, &out); err != nil {
+		return out, err
+	}
+	return out, a.evict(ctx, d, &out)
+}
+
+// patchNode writes the record and the cordon. It returns the node as it is now in full, or nil if it was not written.
+func (a *Actor) patchNode(ctx context.Context, d plan.Decision, out *report.Outcome) (*corev1.Node, error) {
+	node, err := a.observer.latestNode(ctx, d.Node, d.NodeUID)
+	if err != nil {
+		return nil, err
+	}
+	if node == nil {
+		out.Conflict = true // gone, or another node of that name
+		return nil, nil
+	}
+	ops, err := buildPatch(node, d, a.version)
+	if outdated := (errOutdated{}); errors.As(err, &outdated) {
+		out.Conflict = true
+		return nil, nil
+	}
+	if err != nil || ops == nil {
+		return nil, err
+	}
+	data, err := json.Marshal(ops)
+	if err != nil {
+		return nil, fmt.Errorf("write patch of node %s: %w", d.Node, err)
+	}
+	written, err := a.client.CoreV1().Nodes().Patch(ctx, d.Node, types.JSONPatchType, data,
+		metav1.PatchOptions{FieldManager: fleetv1.FieldManager})
+	if isConflict(err) {
+		out.Conflict = true
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("patch node %s: %w", d.Node, err)
+	}
+	a.observer.wroteNode(written)
+	out.Written = true
+	return written, nil
+}
+
+// isConflict reports whether a write came too late: a failed test of a JSON patch (422 without a cause), a conflict
+// (409), or an object that is gone (404). A 422 with causes is a refusal of the content, which no retry cures.
+func isConflict(err error) bool {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return true
+	}
+	if !apierrors.IsInvalid(err) {
+		return false
+	}
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
+}
+
+// stop deletes Jobs in the foreground: a Job is seen until its pod has ended.
+func (a *Actor) stop(ctx context.Context, d plan.Decision, out *report.Outcome) error {
+	foreground := metav1.DeletePropagationForeground
+	for _, name := range d.Stop {
+		err := a.client.BatchV1().Jobs(a.settings.Namespace).Delete(ctx, name,
+			metav1.DeleteOptions{PropagationPolicy: &foreground})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete job %s: %w", name, err)
+		}
+		out.Stopped = append(out.Stopped, name)
+	}
+	return nil
+}
+
+// suspend pauses Jobs and lets them go on. A Job that has ended or is gone has nothing to pause.
+func (a *Actor) suspend(ctx context.Context, d plan.Decision) error {
+	for _, set := range []struct {
+		names []string
+		patch string
+	}{{d.Suspend, `{"spec":{"suspend":true}}`}, {d.Unsuspend, `{"spec":{"suspend":false}}`}} {
+		for _, name := range set.names {
+			_, err := a.client.BatchV1().Jobs(a.settings.Namespace).Patch(ctx, name, types.MergePatchType,
+				[]byte(set.patch), metav1.PatchOptions{FieldManager: fleetv1.FieldManager})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("suspend job %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// start creates the executions, unless one of an earlier round is unfinished.
+func (a *Actor) start(ctx context.Context, d plan.Decision, node *corev1.Node, out *report.Outcome) error {
+	if len(d.Start) == 0 {
+		return nil
+	}
+	if d.CheckEarlier {
+		earlier, err := a.unfinishedBefore(ctx, d.Start[0])
+		if err != nil || earlier != "" {
+			out.EarlierRunning = earlier
+			return err
+		}
+	}
+	if node == nil {
+		var err error
+		if node, err = a.client.CoreV1().Nodes().Get(ctx, d.Node, metav1.GetOptions{}); err != nil {
+			return fmt.Errorf("get node %s: %w", d.Node, err)
+		}
+	}
+	if node.UID != d.NodeUID {
+		out.Conflict = true
+		return nil
+	}
+	for _, spec := range d.Start {
+		if err := a.startOne(ctx, spec, node); err != nil {
+			return err
+		}
+		out.Started = append(out.Started, JobName(spec.ExecutionKey))
+	}
+	return nil
+}
+
+func (a *Actor) startOne(ctx context.Context, spec plan.ExecutionSpec, node *corev1.Node) error {
+	if len(spec.Definition.ConfigMap) > 0 {
+		if err := a.ensureConfigMap(ctx, buildConfigMap(spec, a.settings.Namespace)); err != nil {
+			return fmt.Errorf("write configuration of package %s: %w", spec.Definition.Name, err)
+		}
+	}
+	job := BuildJob(spec, node, a.settings)
+	created, err := a.client.BatchV1().Jobs(job.Namespace).Create(ctx, job,
+		metav1.CreateOptions{FieldManager: fleetv1.FieldManager})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // from an earlier pass whose answer was lost; the cache shows it, or will
+	}
+	if err != nil {
+		return fmt.Errorf("create job %s: %w", job.Name, err)
+	}
+	a.observer.wroteJob(created)
+	return nil
+}
+
+// unfinishedBefore names an unfinished execution of an earlier round on the node, by a live list.
+func (a *Actor) unfinishedBefore(ctx context.Context, spec plan.ExecutionSpec) (string, error) {
+	jobs, err := a.client.BatchV1().Jobs(a.settings.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{
+			fleetv1.NodeUIDLabel: string(spec.NodeUID), fleetv1.NodeWrightUIDLabel: string(spec.NodeWrightUID),
+		}.String(),
+	})
+	if err != nil {
+		return "", fmt.Errorf("list jobs of node %s: %w", spec.Node, err)
+	}
+	for i := range jobs.Items {
+		e := Execution(&jobs.Items[i], nil)
+		if !e.Ended() && e.Round < spec.Round {
+			return e.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// ensureConfigMap creates an immutable ConfigMap whose name is derived from its content.
+func (a *Actor) ensureConfigMap(ctx context.Context, cm *corev1.ConfigMap) error {
+	a.mu.Lock()
+	known := a.known[cm.Name]
+	a.mu.Unlock()
+	if known {
+		return nil
+	}
+	_, err := a.client.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm,
+		metav1.CreateOptions{FieldManager: fleetv1.FieldManager})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create configmap %s: %w", cm.Name, err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known[cm.Name] = true
+	return nil
+}
+
+// forget makes the actor create the ConfigMap again when it is needed again.
+func (a *Actor) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, name)
+}
+
+// Discard deletes finished Jobs and their pods. One that is gone is no error.
+func (a *Actor) Discard(ctx context.Context, jobs []string) error {
+	background := metav1.DeletePropagationBackground
+	for _, name := range jobs {
+		err := a.client.BatchV1().Jobs(a.settings.Namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete job %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+// executions translates our Jobs and their pods.
+func (o *Observer) executions(ctx context.Context, now time.Time) ([]plan.Execution, error) {
+	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
+	if err := o.cached.List(ctx, jobs, client.InNamespace(o.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	if err := o.cached.List(ctx, pods, client.InNamespace(o.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list execution pods: %w", err)
+	}
+	byJob := map[types.UID][]*corev1.Pod{}
+	for i := range pods.Items {
+		if owner := metav1.GetControllerOf(&pods.Items[i]); owner != nil {
+			byJob[owner.UID] = append(byJob[owner.UID], &pods.Items[i])
+		}
+	}
+	out := make([]plan.Execution, 0, len(jobs.Items))
+	uids := make([]types.UID, 0, len(jobs.Items))
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if job.Labels[fleetv1.NodeUIDLabel] == "" {
+			continue // not an execution
+		}
+		out = append(out, Execution(job, byJob[job.UID]))
+		uids = append(uids, job.UID)
+	}
+	o.jobs.stamp(out, uids, now)
+	return out, nil
+}
+
+// jobViews remembers when the trouble of a running execution was first seen: the API does not say. After a restart the
+// tolerance of a trouble begins anew. It is safe for concurrent use.
+type jobViews struct {
+	mu      sync.Mutex
+	trouble map[types.UID]troubleSeen
+}
+
+type troubleSeen struct {
+	code  plan.Code
+	since time.Time
+}
+
+// stamp sets TroubleSince and forgets what is over.
+func (v *jobViews) stamp(executions []plan.Execution, uids []types.UID, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	next := map[types.UID]troubleSeen{}
+	for i := range executions {
+		if executions[i].Trouble == "" {
+			continue
+		}
+		seen, ok := v.trouble[uids[i]]
+		if !ok || seen.code != executions[i].Trouble {
+			seen = troubleSeen{executions[i].Trouble, now}
+		}
+		next[uids[i]] = seen
+		executions[i].TroubleSince = seen.since
+	}
+	v.trouble = next
+}
+
+// snapshotViews decodes each snapshot once; they are immutable. It is safe for concurrent use.
+type snapshotViews struct {
+	mu   sync.Mutex
+	seen map[types.UID]desired.Package
+}
+
+// readSnapshots gives the stored definitions. One that cannot be read is left out, as if it were not there.
+func (o *Observer) readSnapshots(ctx context.Context, in *plan.Input) error {
+	list := &corev1.ConfigMapList{}
+	if err := o.cached.List(ctx, list, client.InNamespace(o.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list snapshots: %w", err)
+	}
+	o.snapshots.mu.Lock()
+	defer o.snapshots.mu.Unlock()
+	next := make(map[types.UID]desired.Package, len(list.Items))
+	in.Snapshots = make(map[string]desired.Package, len(list.Items))
+	for i := range list.Items {
+		cm := &list.Items[i]
+		p, ok := o.snapshots.seen[cm.UID]
+		if !ok {
+			var err error
+			if p, err = readSnapshot(cm); err != nil {
+				continue
+			}
+		}
+		next[cm.UID] = p
+		in.Snapshots[cm.Labels[fleetv1.SnapshotLabel]] = p
+	}
+	o.snapshots.seen = next
+	return nil
+}
+
+// snapshotKey is the key of a snapshot's data.
+const snapshotKey = "package.json"
+
+func readSnapshot(cm *corev1.ConfigMap) (desired.Package, error) {
+	var p desired.Package
+	if err := json.Unmarshal([]byte(cm.Data[snapshotKey]), &p); err != nil {
+		return desired.Package{}, fmt.Errorf("read snapshot %s: %w", cm.Name, err)
+	}
+	p.KeyHashes = desired.KeyHashes(p.ConfigMap)
+	p.SnapshotHash = cm.Labels[fleetv1.SnapshotLabel]
+	return p, nil
+}

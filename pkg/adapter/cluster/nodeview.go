@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+// NodeView translates a node. Records of another node UID are dropped: they came with a backup of an earlier node.
+func NodeView(node *corev1.Node) plan.Node {
+	out := plan.Node{
+		Name: node.Name, UID: node.UID, Labels: node.Labels, Taints: node.Spec.Taints,
+		Unschedulable: node.Spec.Unschedulable, Ready: isReady(node), BootID: node.Status.NodeInfo.BootID,
+		Created: node.CreationTimestamp.Time, CordonOwners: cordonOwners(node.Annotations),
+	}
+	for key, value := range node.Annotations {
+		if name, ok := strings.CutPrefix(key, fleetv1.RecordPrefix); ok {
+			addRecord(&out, name, value)
+		}
+	}
+	return out
+}
+
+func addRecord(out *plan.Node, name, value string) {
+	record, found, err := noderecord.Decode(value, out.UID)
+	switch {
+	case err != nil:
+		out.Malformed = put(out.Malformed, name, err.Error())
+	case found:
+		out.Records = put(out.Records, name, record)
+	}
+}
+
+func put[K comparable, V any](m map[K]V, key K, value V) map[K]V {
+	if m == nil {
+		m = map[K]V{}
+	}
+	m[key] = value
+	return m
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// cordonOwners are the names behind the cordon annotations that count, sorted.
+func cordonOwners(annotations map[string]string) []string {
+	var out []string
+	for key, value := range annotations {
+		if name, ok := strings.CutPrefix(key, nwv1.CordonPrefix); ok && value == nwv1.TrueValue {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// nodeViews translates each change of a node once. It is safe for concurrent use.
+type nodeViews struct {
+	mu   sync.Mutex
+	seen map[types.UID]nodeView
+}
+
+type nodeView struct {
+	resourceVersion string
+	view            plan.Node
+}
+
+// of returns the views of the nodes and forgets every other node.
+func (v *nodeViews) of(nodes []corev1.Node) []plan.Node {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]plan.Node, 0, len(nodes))
+	next := make(map[types.UID]nodeView, len(nodes))
+	for i := range nodes {
+		entry, ok := v.seen[nodes[i].UID]
+		if !ok || entry.resourceVersion != nodes[i].ResourceVersion {
+			entry = nodeView{nodes[i].ResourceVersion, NodeView(&nodes[i])}
+		}
+		next[nodes[i].UID] = entry
+		out = append(out, entry.view)
+	}
+	v.seen = next
+	return out
+}

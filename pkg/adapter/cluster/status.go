@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+)
+
+// Statuses reads and writes the statuses of NodeWrights. It is safe for concurrent use.
+type Statuses struct {
+	cached client.Reader
+	writer client.Client
+
+	mu      sync.Mutex
+	written map[types.UID]*nwv1.NodeWright // newer than the cache
+}
+
+// NewStatuses returns the store; cached is a cache, writer an API client.
+func NewStatuses(cached client.Reader, writer client.Client) *Statuses {
+	return &Statuses{cached: cached, writer: writer, written: map[types.UID]*nwv1.NodeWright{}}
+}
+
+// List are all NodeWrights by name, each as the cache has it or as it was written last, whichever is newer.
+func (s *Statuses) List(ctx context.Context) (map[string]*nwv1.NodeWright, error) {
+	list := &nwv1.NodeWrightList{}
+	if err := s.cached.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list nodewrights: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]*nwv1.NodeWright, len(list.Items))
+	kept := map[types.UID]*nwv1.NodeWright{}
+	for i := range list.Items {
+		nw := &list.Items[i]
+		if written := s.written[nw.UID]; written != nil && older(nw.ResourceVersion, written.ResourceVersion) {
+			kept[nw.UID], nw = written, written
+		}
+		out[nw.Name] = nw
+	}
+	s.written = kept
+	return out, nil
+}
+
+// Write replaces the status of the object that List returned. An object that is gone, or another one of its name, is no
+// error: there is nothing to report on.
+func (s *Statuses) Write(ctx context.Context, old *nwv1.NodeWright, status nwv1.NodeWrightStatus) error {
+	next := old.DeepCopy()
+	next.Status = status
+	// The patch names the UID, so that an object that was made anew under the name is not written to.
+	base := old.DeepCopy()
+	base.UID = ""
+	err := s.writer.Status().Patch(ctx, next, client.MergeFrom(base), client.FieldOwner(fleetv1.FieldManager))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write status of nodewright %s: %w", old.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written[next.UID] = next
+	return nil
+}

@@ -1,0 +1,207 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+// Reasons of a rollout's events. Apply, Drain and Interrupt are NVIDIA's.
+const (
+	EventRolloutStarted  = "RolloutStarted"
+	EventRolloutComplete = "RolloutComplete"
+	EventRolloutHalted   = "RolloutHalted"
+	EventUnresolved      = "Unresolved"
+	EventAdmitted        = "Admitted"
+	EventApply           = "Apply"
+	EventDrain           = "Drain"
+	EventInterrupt       = "Interrupt"
+	EventNodeComplete    = "NodeComplete"
+	EventNodeFailed      = "NodeFailed"
+	EventReleased        = "Released"
+)
+
+// Actions of a rollout's events: what the reconciler was doing.
+const (
+	ActionPlan    = "Plan"
+	ActionExecute = "Execute"
+	ActionEvict   = "Evict"
+)
+
+// Object is what an event speaks about.
+type Object struct {
+	Kind, Name string
+	UID        types.UID
+}
+
+// RolloutEvent is one event of events.k8s.io/v1.
+type RolloutEvent struct {
+	About   Object
+	Related *Object
+	// Warning: type Warning, otherwise Normal.
+	Warning              bool
+	Reason, Action, Note string
+}
+
+// NodeWrightObject is the object of a NodeWright's events.
+func NodeWrightObject(name string, uid types.UID) Object {
+	return Object{nwv1.KindNodeWright, name, uid}
+}
+
+// maxNote is the API's bound of an event's note.
+const maxNote = 1024
+
+// StatusEvents are the events of a NodeWright whose status goes from old, as it is written, to s. A restart repeats
+// none: old survives it.
+func StatusEvents(old nwv1.NodeWrightStatus, s plan.Status) []RolloutEvent {
+	var out []RolloutEvent
+	say := func(warning bool, reason, note string) {
+		out = append(out, RolloutEvent{
+			About: NodeWrightObject(s.NodeWright, s.UID), Warning: warning, Reason: reason, Action: ActionPlan, Note: cut(note, maxNote),
+		})
+	}
+	if s.Round > old.Round {
+		say(false, EventRolloutStarted, startText(s))
+	}
+	if s.Status == nwv1.StatusComplete && (old.Status != nwv1.StatusComplete || old.Round != s.Round) && s.Round > 0 {
+		say(false, EventRolloutComplete, fmt.Sprintf("round %d is complete on %d nodes", s.Round, s.Total))
+	}
+	if s.Problem != "" && stalledMessage(old) != s.Problem {
+		say(true, EventUnresolved, s.Problem)
+	}
+	for _, c := range s.Compartments {
+		if c.Halt != nil && !haltedBefore(old, c.Name) {
+			say(true, EventRolloutHalted, fmt.Sprintf("compartment %s halted in batch %d: %s", c.Name, c.Halt.Batch, c.Halt.Message))
+		}
+	}
+	return out
+}
+
+func startText(s plan.Status) string {
+	what := "packages " + strings.Join(s.PackageList, ", ")
+	if s.LateJoiners {
+		what = "nodes that joined later"
+	}
+	return fmt.Sprintf("round %d begins on %d nodes: %s", s.Round, s.Total, what)
+}
+
+func stalledMessage(old nwv1.NodeWrightStatus) string {
+	if c := condition(old.Conditions, "Stalled"); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+func haltedBefore(old nwv1.NodeWrightStatus, compartment string) bool {
+	c, ok := old.CompartmentStatuses[compartment]
+	return ok && c.BatchState != nil && c.BatchState.ShouldStop
+}
+
+// DecisionEvent is the event of a decision that was carried out; found is false for those that nobody needs to hear of.
+func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
+	e = RolloutEvent{About: Object{"Node", d.Node, d.NodeUID}, Action: ActionExecute}
+	related := NodeWrightObject(d.NodeWright, d.NodeWrightUID)
+	e.Related = &related
+	switch d.Action {
+	case plan.ActionAdmit:
+		e.Reason, e.Note = EventAdmitted, "admitted to "+turnText(d)
+	case plan.ActionDrain:
+		if len(d.Evict) == 0 {
+			return e, false
+		}
+		e.Reason, e.Action, e.Note = EventDrain, ActionEvict, drainText(d)
+	case plan.ActionRun:
+		if len(d.Start) == 0 {
+			return e, false
+		}
+		e.Reason, e.Note = EventApply, startedText(d)
+	case plan.ActionInterrupt:
+		e.Reason, e.Note = EventInterrupt, interruptText(d)
+	case plan.ActionComplete:
+		e.Reason, e.Note = EventNodeComplete, "complete in "+turnText(d)
+	case plan.ActionFail:
+		e.Reason, e.Warning, e.Note = EventNodeFailed, true, failText(d)
+	case plan.ActionRelease:
+		e.Reason, e.Note = EventReleased, "released by nodewright "+d.NodeWright
+	case plan.ActionCordon, plan.ActionUncordon, plan.ActionRecord:
+		return e, false
+	}
+	e.Note = cut(e.Note, maxNote)
+	return e, true
+}
+
+func turnText(d plan.Decision) string {
+	if d.Record == nil {
+		return "nodewright " + d.NodeWright
+	}
+	return fmt.Sprintf("round %d, batch %d of nodewright %s (compartment %s)", d.Record.Round, d.Record.Batch, d.NodeWright, d.Record.Compartment)
+}
+
+func drainText(d plan.Decision) string {
+	var pods []string
+	for _, e := range d.Evict {
+		pods = append(pods, e.Namespace+"/"+e.Name)
+	}
+	return fmt.Sprintf("asking %d pods to leave for nodewright %s: %s", len(pods), d.NodeWright, strings.Join(limit(int32(len(pods)), pods), ", "))
+}
+
+func startedText(d plan.Decision) string {
+	var parts []string
+	for _, s := range d.Start {
+		stages := make([]string, 0, len(s.Stages))
+		for _, stage := range s.Stages {
+			stages = append(stages, string(stage))
+		}
+		parts = append(parts, fmt.Sprintf("%s %s (%s), attempt %d", s.Definition.Name, s.Definition.Version, strings.Join(stages, ", "), s.Attempt))
+	}
+	return "nodewright " + d.NodeWright + " runs " + strings.Join(parts, "; ")
+}
+
+func interruptText(d plan.Decision) string {
+	for _, s := range d.Start {
+		if s.Interrupt != nil {
+			return fmt.Sprintf("%s for %s of nodewright %s", s.Interrupt.Type, strings.Join(s.Interrupt.Packages, ", "), d.NodeWright)
+		}
+	}
+	return "interrupt of nodewright " + d.NodeWright
+}
+
+func failText(d plan.Decision) string {
+	if d.Record == nil || d.Record.Failure == nil {
+		return "failed under nodewright " + d.NodeWright
+	}
+	return FailureText(plan.NodeFailure{Node: d.Node, Failure: *d.Record.Failure})
+}
+
+// loudReasons are what a node waits for that people should hear of.
+var loudReasons = map[plan.Code]bool{
+	plan.ProtectedPod: true, plan.DisruptionBudget: true, plan.DrainBlocked: true, plan.ImagePull: true,
+	plan.InsufficientResources: true, plan.ContainerCannotRun: true, plan.RecordUnreadable: true,
+}
+
+// ReasonEvent is the warning of a node that is held up; found is false for the ordinary course.
+func ReasonEvent(r plan.Reason, node, nodeWright Object) (e RolloutEvent, found bool) {
+	if !loudReasons[r.Code] {
+		return RolloutEvent{}, false
+	}
+	return RolloutEvent{
+		About: node, Related: &nodeWright, Warning: true, Reason: string(r.Code), Action: ActionPlan,
+		Note: cut(fmt.Sprintf("nodewright %s: %s", r.NodeWright, r.Message), maxNote),
+	}, true
+}
+
+// APIVersion of the object's kind.
+func (o Object) APIVersion() string {
+	switch o.Kind {
+	case nwv1.KindNodeWright, nwv1.KindDeploymentPolicy:
+		return nwv1.GroupVersion.String()
+	case fleetv1.KindFleet, fleetv1.KindPackage, fleetv1.KindLedger:
+		return fleetv1.GroupVersion.String()
+	}
+	return "v1"
+}
