@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -60,11 +62,23 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 		pkg.Failures, pkg.NotBefore, pkg.Running = 0, nil, ""
 		t.put(name, pkg)
 	}
+	t.stopStuck()
 	r.Disruptive = t.m.work.disruptive()
 	if n := t.m.node; r.Disruptive && (!n.Unschedulable || len(n.CordonOwners) > 0) && !t.v.ownsCordon(t.m) {
 		t.d.Cordon = CordonTake
 	}
 	t.act(ActionAdmit)
+}
+
+// stopStuck deletes executions of an earlier turn that have not begun a stage or cannot go on: they would never end, and
+// nothing of this turn starts before they have.
+func (t *turn) stopStuck() {
+	for _, e := range t.m.node.Executions {
+		if e.NodeWright == t.v.nw.Name && !e.Ended() && (e.State == ExecutionPending || e.Trouble != "") {
+			t.d.Stop = append(t.d.Stop, e.Name)
+		}
+	}
+	slices.Sort(t.d.Stop)
 }
 
 func (v *view) memberOf(n *Node) *member {
