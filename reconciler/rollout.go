@@ -1,0 +1,295 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+	"github.com/fleetwright/fleetwright/pkg/core/report"
+)
+
+// RolloutObserver sees the cluster.
+type RolloutObserver interface {
+	// Observe gathers what a plan is made from, without Ledger, Settings and eviction memory. The view is never older
+	// than the Actor's last write.
+	Observe(ctx context.Context, now time.Time) (plan.Input, error)
+	// Pods lists the pods of one node, live.
+	Pods(ctx context.Context, node string) ([]*corev1.Pod, error)
+	// Fresh returns when views are at least as new as a quorum list that began after the call.
+	Fresh(ctx context.Context) error
+}
+
+// RolloutActor changes the cluster. All calls are idempotent and return at once; whether something took effect is for
+// the next pass to see.
+type RolloutActor interface {
+	// Do carries out one decision.
+	Do(ctx context.Context, d plan.Decision) (report.Outcome, error)
+	// Discard deletes finished Jobs by name.
+	Discard(ctx context.Context, jobs []string) error
+}
+
+// LedgerStore is the ledger with compare-and-swap.
+type LedgerStore interface {
+	Get(ctx context.Context) (spec fleetv1.LedgerSpec, version string, err error)
+	Put(ctx context.Context, spec fleetv1.LedgerSpec, version string) (next string, swapped bool, err error)
+}
+
+// StatusStore holds the statuses of NodeWrights.
+type StatusStore interface {
+	// List are the NodeWrights by name, with the statuses that are written now.
+	List(ctx context.Context) (map[string]*nwv1.NodeWright, error)
+	Write(ctx context.Context, old *nwv1.NodeWright, status nwv1.NodeWrightStatus) error
+}
+
+// EventSink takes events, without a promise.
+type EventSink interface{ Emit(e report.RolloutEvent) }
+
+// ErrDeposed says that another leader has raised the ledger's epoch: this process must stop acting.
+var ErrDeposed = errors.New("another leader has taken over the ledger")
+
+// Rollout is the rollout loop. It has one worker: a pass plans all NodeWrights and nodes at once. The fields are set
+// before Run and not changed afterwards.
+type Rollout struct {
+	Observer RolloutObserver
+	Actor    RolloutActor
+	Ledger   LedgerStore
+	Statuses StatusStore
+	Events   EventSink
+	Metrics  *RolloutMetrics
+	Log      *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+	// Settings of the planner.
+	Settings plan.Settings
+	// Standby says why nothing may be done now; empty: act. This is the place of the check for NVIDIA's operator, which
+	// needs rights that the chart does not give yet. Default nil: act.
+	Standby func(ctx context.Context) (string, error)
+	// Parallel is how many nodes are acted on at once. Default 16.
+	Parallel int
+	// Interval is the least time between the starts of two passes. Default 100ms.
+	Interval time.Duration
+
+	wake     chan struct{}
+	wakeOnce sync.Once
+	memory   memory
+}
+
+// memory is what the loop keeps between passes. All of it can be lost: it is read again, or only costs a repetition.
+type memory struct {
+	ledger  fleetv1.LedgerSpec
+	version string // of the ledger; empty: to be read again
+	epoch   int64
+	evict   evictionMemory
+	reasons map[reasonKey]plan.Code
+	swept   time.Time
+}
+
+// Wake asks for a pass. Many calls are one pass. It never blocks.
+func (r *Rollout) Wake() {
+	select {
+	case r.wakes() <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Rollout) wakes() chan struct{} {
+	r.wakeOnce.Do(func() { r.wake = make(chan struct{}, 1) })
+	return r.wake
+}
+
+// Run leads: it raises the ledger's epoch, waits for a view that is no older, and makes passes until ctx ends. It must
+// run in one process at a time; two during a failover do no harm. It returns ErrDeposed when another leader took over.
+func (r *Rollout) Run(ctx context.Context) error {
+	for {
+		err := r.lead(ctx)
+		if err == nil {
+			break
+		}
+		r.Log.Error("cannot take the lead", "error", err)
+		if !r.sleep(ctx, retryAfterError) {
+			return nil
+		}
+	}
+	r.Log.Info("leading", "epoch", r.memory.epoch)
+	for failures := 0; ctx.Err() == nil; {
+		wait, err := r.timedPass(ctx)
+		if errors.Is(err, ErrDeposed) {
+			return err
+		}
+		failures++
+		if err == nil {
+			failures = 0
+		}
+		if err != nil && ctx.Err() == nil {
+			r.Log.Error("pass had errors", "error", err)
+			wait = min(wait, retryAfterError*time.Duration(min(failures, 10)))
+		}
+		r.rest(ctx, wait)
+	}
+	return nil
+}
+
+const (
+	// retryAfterError is the wait after a pass with errors; it grows tenfold at most.
+	retryAfterError = time.Second
+	// idle is the longest sleep: a pass without a cause, in case a cause was missed.
+	idle = 5 * time.Minute
+)
+
+// lead makes this process the leader: first the epoch, so that no write of an earlier leader succeeds from now on, then
+// the view.
+func (r *Rollout) lead(ctx context.Context) error {
+	spec, version, err := r.Ledger.Get(ctx)
+	if err != nil {
+		return err
+	}
+	spec.Epoch++
+	next, swapped, err := r.Ledger.Put(ctx, spec, version)
+	if err != nil {
+		return err
+	}
+	if !swapped {
+		return errors.New("the ledger changed while its epoch was raised")
+	}
+	r.memory.ledger, r.memory.version, r.memory.epoch = spec, next, spec.Epoch
+	return r.Observer.Fresh(ctx)
+}
+
+// timedPass makes a pass and says how long to rest at most.
+func (r *Rollout) timedPass(ctx context.Context) (time.Duration, error) {
+	start := r.Now()
+	next, err := r.Pass(ctx)
+	r.Metrics.pass(r.Now().Sub(start), err)
+	if next.IsZero() {
+		return idle, err
+	}
+	return max(0, min(idle, next.Sub(r.Now()))), err
+}
+
+// Pass gathers, plans, writes the ledger, acts and reports. It returns the next instant at which time alone changes the
+// answer; zero: never.
+func (r *Rollout) Pass(ctx context.Context) (time.Time, error) {
+	in, err := r.gather(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	out, err := r.plan(ctx, &in)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if written, err := r.commit(ctx, out.Ledger); err != nil || !written {
+		return in.Now, err // decide anew: nothing of this plan may be done
+	}
+	actErr := r.act(ctx, out)
+	reportErr := r.report(ctx, in, out)
+	return out.Next, errors.Join(actErr, reportErr, r.discard(ctx, in))
+}
+
+func (r *Rollout) gather(ctx context.Context) (plan.Input, error) {
+	if err := r.readLedger(ctx); err != nil {
+		return plan.Input{}, err
+	}
+	in, err := r.Observer.Observe(ctx, r.Now())
+	if err != nil {
+		return plan.Input{}, fmt.Errorf("observe cluster: %w", err)
+	}
+	in.Ledger, in.Settings = r.memory.ledger, r.Settings
+	if r.Standby != nil {
+		if in.Standby, err = r.Standby(ctx); err != nil {
+			return plan.Input{}, fmt.Errorf("look for another owner: %w", err)
+		}
+	}
+	r.memory.evict.apply(in.Nodes)
+	return in, nil
+}
+
+// readLedger reads the ledger again when a write of it was refused or its answer was lost.
+func (r *Rollout) readLedger(ctx context.Context) error {
+	if r.memory.version != "" {
+		return nil
+	}
+	spec, version, err := r.Ledger.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if spec.Epoch != r.memory.epoch {
+		return ErrDeposed
+	}
+	r.memory.ledger, r.memory.version = spec, version
+	return nil
+}
+
+// plan computes, lists the pods of the nodes that the plan asks for, and computes once more.
+func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error) {
+	out := plan.Compute(*in)
+	if len(out.NeedPods) == 0 {
+		return out, nil
+	}
+	byName := make(map[string]*plan.Node, len(in.Nodes))
+	for i := range in.Nodes {
+		byName[in.Nodes[i].Name] = &in.Nodes[i]
+	}
+	err := r.forEach(out.NeedPods, func(name string) error {
+		pods, err := r.Observer.Pods(ctx, name)
+		if err == nil {
+			byName[name].Pods, byName[name].PodsListed = pods, true
+		}
+		return err
+	})
+	if err != nil {
+		r.Log.Error("some nodes' pods are not known; they wait", "error", err)
+	}
+	return plan.Compute(*in), nil
+}
+
+// commit swaps the ledger. written is false if somebody else wrote it.
+func (r *Rollout) commit(ctx context.Context, spec *fleetv1.LedgerSpec) (written bool, err error) {
+	if spec == nil {
+		return true, nil
+	}
+	next, swapped, err := r.Ledger.Put(ctx, *spec, r.memory.version)
+	if err != nil || !swapped {
+		r.memory.version = ""
+		return false, err
+	}
+	r.memory.ledger, r.memory.version = *spec, next
+	return true, nil
+}
+
+// rest sleeps until something changed or the wait is over, and at least Interval.
+func (r *Rollout) rest(ctx context.Context, wait time.Duration) {
+	interval := r.Interval
+	if interval == 0 {
+		interval = 100 * time.Millisecond
+	}
+	if !r.sleep(ctx, interval) || wait <= interval {
+		return
+	}
+	timer := time.NewTimer(wait - interval)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.wakes():
+	case <-timer.C:
+	}
+}
+
+// sleep reports false if ctx ended.
+func (r *Rollout) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,212 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+	"github.com/fleetwright/fleetwright/pkg/core/report"
+)
+
+// act carries out the decisions: first all admissions and cordons, so that every node of an admission is cordoned
+// before the first drain; then the rest. Nodes go in parallel, the decisions of one node one after the other. What fails
+// on one node keeps no other from going on.
+func (r *Rollout) act(ctx context.Context, out plan.Output) error {
+	var first, rest []plan.Decision
+	for _, d := range out.Decisions {
+		if d.Action == plan.ActionAdmit || d.Action == plan.ActionCordon {
+			first = append(first, d)
+			continue
+		}
+		rest = append(rest, d)
+	}
+	return errors.Join(r.carryOut(ctx, first), r.carryOut(ctx, rest))
+}
+
+func (r *Rollout) carryOut(ctx context.Context, decisions []plan.Decision) error {
+	byNode := map[string][]plan.Decision{}
+	var nodes []string
+	for _, d := range decisions {
+		if _, ok := byNode[d.Node]; !ok {
+			nodes = append(nodes, d.Node)
+		}
+		byNode[d.Node] = append(byNode[d.Node], d)
+	}
+	return r.forEach(nodes, func(node string) error {
+		var errs []error
+		for _, d := range byNode[node] {
+			if ctx.Err() != nil {
+				return errors.Join(append(errs, ctx.Err())...)
+			}
+			errs = append(errs, r.do(ctx, d))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// do carries out one decision and tells of it.
+func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
+	outcome, err := r.Actor.Do(ctx, d)
+	r.Metrics.decision(d, outcome, err)
+	r.memory.evict.note(d, outcome, r.Now())
+	if outcome.Conflict {
+		r.Wake() // the change may have been seen before this pass ended, and then nothing else wakes the loop
+	}
+	log := r.Log.With("nodewright", d.NodeWright, "node", d.Node, "action", string(d.Action))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s node %s for nodewright %s: %w", d.Action, d.Node, d.NodeWright, err)
+	case outcome.Conflict:
+		log.Debug("the node changed since the plan; it is planned again")
+		return nil
+	case outcome.EarlierRunning != "":
+		log.Info("an execution of an earlier round is unfinished", "job", outcome.EarlierRunning)
+		return nil
+	}
+	for _, e := range outcome.Evictions {
+		if e.Result != report.EvictionAccepted && e.Result != report.EvictionGone {
+			log.Info("eviction was not accepted", "pod", e.Namespace+"/"+e.Name, "result", string(e.Result), "budget", e.Budget)
+		}
+	}
+	log.Info("decision carried out", "started", outcome.Started, "stopped", outcome.Stopped)
+	if e, ok := report.DecisionEvent(d); ok {
+		r.Events.Emit(e)
+	}
+	return nil
+}
+
+// forEach calls do for each name, Parallel at a time, and joins the errors.
+func (r *Rollout) forEach(names []string, do func(name string) error) error {
+	parallel := r.Parallel
+	if parallel <= 0 {
+		parallel = 16
+	}
+	slots := make(chan struct{}, parallel)
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		slots <- struct{}{}
+		wg.Add(1)
+		go func() {
+			defer func() { <-slots; wg.Done() }()
+			errs[i] = do(name)
+		}()
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+const (
+	// evictAgain is the wait after a refused eviction; it doubles up to evictAtMost.
+	evictAgain  = 5 * time.Second
+	evictAtMost = 30 * time.Second
+)
+
+// evictionMemory is the back-off of refused evictions, by node. It is safe for concurrent use.
+type evictionMemory struct {
+	mu    sync.Mutex
+	nodes map[types.UID]evictionBackoff
+}
+
+type evictionBackoff struct {
+	until   time.Time
+	delay   time.Duration
+	refused map[types.UID]string
+}
+
+// note remembers what was refused. A decision in which everything was accepted ends the back-off.
+func (m *evictionMemory) note(d plan.Decision, outcome report.Outcome, now time.Time) {
+	if len(outcome.Evictions) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	refused := map[types.UID]string{}
+	for i, e := range outcome.Evictions {
+		switch e.Result {
+		case report.EvictionRefused, report.EvictionThrottled, report.EvictionError:
+			refused[d.Evict[i].UID] = e.String()
+		case report.EvictionAccepted, report.EvictionGone, report.EvictionReplaced:
+		}
+	}
+	if len(refused) == 0 {
+		delete(m.nodes, d.NodeUID)
+		return
+	}
+	if m.nodes == nil {
+		m.nodes = map[types.UID]evictionBackoff{}
+	}
+	delay := min(evictAtMost, max(evictAgain, 2*m.nodes[d.NodeUID].delay))
+	m.nodes[d.NodeUID] = evictionBackoff{until: now.Add(delay), delay: delay, refused: refused}
+}
+
+// apply gives the nodes their memory and forgets the nodes that are gone.
+func (m *evictionMemory) apply(nodes []plan.Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := make(map[types.UID]evictionBackoff, len(m.nodes))
+	for i := range nodes {
+		if b, ok := m.nodes[nodes[i].UID]; ok {
+			nodes[i].EvictAfter, nodes[i].EvictRefused = b.until, b.refused
+			kept[nodes[i].UID] = b
+		}
+	}
+	m.nodes = kept
+}
+
+const (
+	// sweepEvery is how often finished Jobs are looked through.
+	sweepEvery = time.Minute
+	// keepSucceeded and keepFailed are how long a finished Job stays once its batch has settled, for its logs.
+	keepSucceeded = time.Hour
+	keepFailed    = 24 * time.Hour
+)
+
+// discard deletes the Jobs of settled batches that ended a while ago.
+func (r *Rollout) discard(ctx context.Context, in plan.Input) error {
+	if in.Now.Sub(r.memory.swept) < sweepEvery || in.Standby != "" {
+		return nil
+	}
+	r.memory.swept = in.Now
+	jobs := disposable(in, r.memory.ledger)
+	if len(jobs) == 0 {
+		return nil
+	}
+	return r.Actor.Discard(ctx, jobs)
+}
+
+// disposable are the finished Jobs that no verdict can need any more.
+func disposable(in plan.Input, ledger fleetv1.LedgerSpec) []string {
+	var out []string
+	add := func(executions []plan.Execution) {
+		for _, e := range executions {
+			keep := keepSucceeded
+			if e.State == plan.ExecutionFailed {
+				keep = keepFailed
+			}
+			if e.Ended() && settled(e, ledger) && in.Now.Sub(e.Finished) > keep {
+				out = append(out, e.Name)
+			}
+		}
+	}
+	for i := range in.Nodes {
+		add(in.Nodes[i].Executions)
+	}
+	add(in.Orphans)
+	return out
+}
+
+func settled(e plan.Execution, ledger fleetv1.LedgerSpec) bool {
+	rollout, ok := ledger.Rollouts[e.NodeWright]
+	if !ok || rollout.UID != e.NodeWrightUID || e.Round < rollout.Round || rollout.Complete {
+		return true
+	}
+	c := rollout.Compartments[e.Compartment]
+	return e.Batch < c.Batch || e.Batch == c.Batch && c.Settled
+}
