@@ -109,7 +109,7 @@ func TestRenderOptions(t *testing.T) {
 		"reconciler":       map[string]any{"extraArgs": []any{"--webhook-address=:9000"}, "hostRoot": "/srv/root"},
 		"admission":        map[string]any{"enabled": false},
 		"priorityClass":    map[string]any{"create": false},
-		"rbac":             map[string]any{"aggregate": false},
+		"rbac":             map[string]any{"aggregate": false, "deletePods": true},
 		"networkPolicy":    map[string]any{"enabled": true},
 		"metrics": map[string]any{
 			"serviceMonitor": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}},
@@ -126,9 +126,12 @@ func TestRenderOptions(t *testing.T) {
 	require.NotContains(t, objects, "ValidatingAdmissionPolicy fleetwright-state")
 	require.NotContains(t, objects, "PriorityClass fleetwright-execution")
 	require.NotContains(t, objects, "ClusterRole fleetwright-viewer")
+	rules := at(t, objects["ClusterRole fleetwright-reconciler"], "rules").([]any)
+	require.Equal(t, []any{"get", "list", "watch", "delete"}, rules[1].(map[string]any)["verbs"])
 	require.Contains(t, objects, "NetworkPolicy fleet-system/fleetwright-reconciler")
 	require.Contains(t, objects, "ServiceMonitor fleet-system/fleetwright")
-	require.Contains(t, objects, "PrometheusRule fleet-system/fleetwright")
+	groups := at(t, objects["PrometheusRule fleet-system/fleetwright"], "spec", "groups").([]any)
+	require.NotEmpty(t, groups[0].(map[string]any)["rules"])
 	require.Contains(t, objects, "Role team-a/fleetwright-secrets")
 	require.Equal(t, "https://git.example.com/acme/fleet.git",
 		at(t, objects["Fleet fleet-system/us-east-1"], "spec", "source", "url"))
