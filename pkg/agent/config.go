@@ -172,7 +172,7 @@ func (r configReader) codes(n *node, at, name string) []int {
 
 func (r configReader) environment(n *node, at string) map[string]string {
 	child := n.fields["env"]
-	if child == nil {
+	if child == nil || child.kind == "null" {
 		return nil
 	}
 	if child.kind != "object" {

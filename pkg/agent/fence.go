@@ -71,10 +71,10 @@ func (f *fence) enter(round int64) (changed bool, err error) {
 	switch {
 	case round < f.state.Round:
 		return false, refused{fmt.Errorf("round %d is over: this host has seen round %d", round, f.state.Round)}
-	case round == f.state.Round && f.state.Done != nil:
+	case round == f.state.Round:
 		return false, nil
 	}
-	f.state = fenceState{Round: round, Done: map[string]Result{}}
+	f.state = fenceState{Round: round}
 	return true, nil
 }
 
@@ -132,10 +132,13 @@ func (f *fence) complete(ctx context.Context, name string, r Result) error {
 		return nil
 	}
 	return f.update(ctx, func() (bool, error) {
-		if f.state.Round != *round || f.state.Done == nil {
+		if f.state.Round != *round {
 			return false, fmt.Errorf("round %d ended while %s ran: this host has seen round %d", *round, name, f.state.Round)
 		}
 		f.forgetOpposite(name)
+		if f.state.Done == nil {
+			f.state.Done = map[string]Result{}
+		}
 		f.state.Done[name] = r
 		return true, nil
 	})

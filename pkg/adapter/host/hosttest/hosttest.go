@@ -23,7 +23,7 @@ import (
 const MachineID = "0123456789abcdef0123456789abcdef"
 
 // programs that scripts of tests may use, beside what the shell has built in.
-var programs = []string{"sh", "cat", "cp", "env", "ls", "mkdir", "rm", "sleep", "touch"}
+var programs = []string{"sh", "cat", "sleep", "touch"}
 
 // Root makes a directory that looks like a host: a machine ID, temporary and system directories, and this machine's shell and a
 // few programs with the libraries they load, so that steps really run by chroot.
@@ -43,13 +43,25 @@ func installProgram(t testing.TB, root, name string) {
 	found, err := exec.LookPath(name)
 	require.NoError(t, err)
 	copyFile(t, found, filepath.Join(root, "bin", name))
-	out, err := exec.Command("ldd", found).Output()
-	if err != nil { // a static program loads nothing
-		return
-	}
-	for _, lib := range regexp.MustCompile(`/[^\s()]+`).FindAllString(string(out), -1) {
+	for _, lib := range libraries(found) {
 		copyFile(t, lib, filepath.Join(root, lib))
 	}
+}
+
+// known remembers what ldd says, which takes a while.
+var known sync.Map
+
+// libraries are the files that a program loads; none for a static one.
+func libraries(program string) []string {
+	if libs, ok := known.Load(program); ok {
+		return libs.([]string)
+	}
+	var libs []string
+	if out, err := exec.Command("ldd", program).Output(); err == nil {
+		libs = regexp.MustCompile(`/[^\s()]+`).FindAllString(string(out), -1)
+	}
+	known.Store(program, libs)
+	return libs
 }
 
 func copyFile(t testing.TB, from, to string) {
