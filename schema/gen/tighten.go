@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
 
 // Bounds for parts of the schema whose Go types belong to Kubernetes, so that no marker can be put on them. They reject
 // what Kubernetes itself would reject later (a selector that does not parse, say), and keep CEL within its cost budget.
@@ -61,8 +65,12 @@ func isDuration(s map[string]any) bool {
 // into the 32 characters that a duration may have.
 func tightenDuration(s map[string]any) {
 	const tooLong = `[0-9]{6}[.0-9]*h|[0-9]{8}[.0-9]*m([0-9]|$)|[0-9]{10}[.0-9]*s|[0-9]{13}[.0-9]*ms|[0-9]{16}[.0-9]*(us|µs)|[0-9]{19}[.0-9]*ns`
+	bound := rule("!self.matches('"+tooLong+"')", "must be at most 99999h")
 	rules, _ := s["x-kubernetes-validations"].([]any)
-	s["x-kubernetes-validations"] = append(rules, rule("!self.matches('"+tooLong+"')", "must be at most 99999h"))
+	isBound := func(r any) bool { return reflect.DeepEqual(r, bound) }
+	if !slices.ContainsFunc(rules, isBound) {
+		s["x-kubernetes-validations"] = append(rules, any(bound))
+	}
 }
 
 func tightenSelector(props map[string]any) {

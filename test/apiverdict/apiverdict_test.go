@@ -22,8 +22,6 @@ import (
 	"github.com/fleetwright/fleetwright/charts/fleetwright/crds"
 	"github.com/fleetwright/fleetwright/pkg/adapter/manifest"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
-	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
-	"github.com/fleetwright/fleetwright/pkg/core/finding"
 	"github.com/fleetwright/fleetwright/schema"
 	"github.com/fleetwright/fleetwright/test/cluster"
 )
@@ -69,7 +67,7 @@ func TestTheAPIServerGivesTheSameVerdict(t *testing.T) {
 			var h head
 			require.NoError(t, json.Unmarshal(data, &h))
 
-			offline := validate(validator, h, data)
+			offline := check(validator, h, data)
 			refusal := dryRunCreate(t, server, h, data)
 			require.Equal(t, len(offline) == 0, refusal == "", "offline:\n%s\nserver:\n%s", strings.Join(offline, "\n"), refusal)
 			if !jsonSchemaAccepts(t, h, data) {
@@ -79,33 +77,27 @@ func TestTheAPIServerGivesTheSameVerdict(t *testing.T) {
 	}
 }
 
-// validate lets every reference be good: an API server does not know them.
-func validate(v *manifest.Validator, h head, data []byte) []string {
-	elsewhere := manifest.Set{
-		Packages: []*fleetv1.Package{{
-			ObjectMeta: metav1.ObjectMeta{Name: "tuning"}, Spec: fleetv1.PackageSpec{Image: "tuning", Version: "1.0.0"},
-		}},
-		DeploymentPolicies: []*nwv1.DeploymentPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "p"}}},
-	}
+func check(v *manifest.Validator, h head, data []byte) []string {
 	object := manifest.Object{APIVersion: h.APIVersion, Kind: h.Kind, Name: h.Metadata.Name, Namespace: h.Metadata.Namespace, JSON: data}
-	_, findings := v.Validate([]manifest.Object{object}, nil, manifest.Options{Elsewhere: elsewhere})
 	var errors []string
-	for _, f := range findings {
-		if f.Severity == finding.Error {
-			errors = append(errors, f.String())
-		}
+	for _, f := range v.Check(object, nil) {
+		errors = append(errors, f.String())
 	}
 	return errors
 }
 
-var resources = map[string]string{"NodeWright": "nodewrights", "DeploymentPolicy": "deploymentpolicies", "Package": "packages"}
+var resources = map[string]string{"NodeWright": "nodewrights", "DeploymentPolicy": "deploymentpolicies", "Package": "packages", "Fleet": "fleets"}
 
 // dryRunCreate returns why the server refuses, or nothing.
 func dryRunCreate(t *testing.T, server *rest.RESTClient, h head, data []byte) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err := server.Post().AbsPath("/apis", h.APIVersion, resources[h.Kind]).
+	path := []string{"/apis", h.APIVersion, resources[h.Kind]}
+	if h.Kind == fleetv1.KindFleet {
+		path = []string{"/apis", h.APIVersion, "namespaces", "default", resources[h.Kind]}
+	}
+	err := server.Post().AbsPath(path...).
 		Param("dryRun", "All").Param("fieldValidation", "Strict").
 		SetHeader("Content-Type", "application/json").Body(data).Do(ctx).Error()
 	if err == nil {

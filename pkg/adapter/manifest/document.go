@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,15 +33,15 @@ type problem struct {
 
 func (d *document) add(p ...problem) { d.problems = append(d.problems, p...) }
 
-// read decodes a document and judges it on its own.
-func (v *Validator) read(object Object) *document {
+// read decodes a document of one of the allowed kinds and judges it on its own.
+func (v *Validator) read(object Object, allowed []schema.GroupVersionKind) *document {
 	d := &document{Object: object}
 	gvk := schema.FromAPIVersionAndKind(object.APIVersion, object.Kind)
-	k, ok := v.kinds[gvk]
-	if !ok || gvk.Kind == fleetv1.KindFleet {
-		d.add(unknownKind(object))
+	if !slices.Contains(allowed, gvk) {
+		d.add(unknownKind(object, allowed))
 		return d
 	}
+	k := v.kinds[gvk]
 	if err := json.Unmarshal(object.JSON, &d.value); err != nil {
 		d.add(problem{code: CodeInvalidDocument, message: "is not a JSON object: " + err.Error()})
 		return d
@@ -71,13 +72,15 @@ func newTyped(kind string) runtime.Object {
 		return &nwv1.NodeWright{}
 	case nwv1.KindDeploymentPolicy:
 		return &nwv1.DeploymentPolicy{}
+	case fleetv1.KindFleet:
+		return &fleetv1.Fleet{}
 	}
 	return &fleetv1.Package{}
 }
 
-func unknownKind(object Object) problem {
-	allowed := make([]string, 0, 3)
-	for _, gvk := range deliverable() {
+func unknownKind(object Object, kinds []schema.GroupVersionKind) problem {
+	allowed := make([]string, 0, len(kinds))
+	for _, gvk := range kinds {
 		allowed = append(allowed, gvk.GroupVersion().String()+" "+gvk.Kind)
 	}
 	what := strings.TrimSpace(object.APIVersion + " " + object.Kind)

@@ -48,10 +48,13 @@ func (k *kind) word(value map[string]any, leaf *jsonschema.ValidationError) []pr
 	case "required":
 		return missingFields(at, here, owner)
 	}
-	p := wordValue(last, here, owner)
+	p := wordValue(last, here, owner, mayBeSecret(at))
 	p.path = at
 	return []problem{p}
 }
+
+// mayBeSecret says that people might keep a secret there, although a Secret is the place for it.
+func mayBeSecret(at path) bool { return slices.Contains(at, "env") || slices.Contains(at, "configMap") }
 
 func splitPointer(pointer string) path {
 	var p path

@@ -7,6 +7,7 @@ import (
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/finding"
+	kinds "github.com/fleetwright/fleetwright/schema"
 )
 
 // Object is one document of a build.
@@ -62,18 +63,28 @@ func (s Set) Len() int { return len(s.NodeWrights) + len(s.DeploymentPolicies) +
 func (v *Validator) Validate(objects []Object, locate Locator, opts Options) (Set, []finding.Finding) {
 	var docs []*document
 	for _, object := range objects {
-		docs = append(docs, v.read(object))
+		docs = append(docs, v.read(object, deliverable()))
 	}
 	reportDuplicates(docs)
 	set := collect(docs)
 	newRules(docs, set, opts).check()
 
+	return set, report(docs, locate)
+}
+
+// Check judges one document of any of our kinds by itself, a Fleet, too: what the API server would say about it, not
+// whether its references exist.
+func (v *Validator) Check(object Object, locate Locator) []finding.Finding {
+	return report([]*document{v.read(object, kinds.Kinds())}, locate)
+}
+
+func report(docs []*document, locate Locator) []finding.Finding {
 	findings := []finding.Finding{}
 	for _, d := range docs {
 		findings = append(findings, d.findings(locate)...)
 	}
 	finding.Sort(findings)
-	return set, slices.Compact(findings)
+	return slices.Compact(findings)
 }
 
 // collect sorts the typed objects of good documents into a Set.

@@ -18,11 +18,11 @@ var wordsByPattern = map[string]string{
 const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))`
 
 // wordValue words a rejected value by the keyword that rejected it; owner is the schema that holds the keyword.
-func wordValue(keyword string, here any, owner map[string]any) problem {
+func wordValue(keyword string, here any, owner map[string]any, secret bool) problem {
 	limit := owner[keyword]
 	switch keyword {
 	case "type":
-		return problem{code: CodeInvalidType, message: wordType(here, limit)}
+		return problem{code: CodeInvalidType, message: wordType(here, limit, secret)}
 	case "enum":
 		return problem{code: CodeInvalidValue, message: show(here) + " is not allowed", allowed: enumeration(limit)}
 	case "const":
@@ -69,13 +69,25 @@ func wordPattern(pattern string) string {
 	return "must match " + pattern
 }
 
-func wordType(here, types any) string {
+// wordType shows the value, unless it may be a secret.
+func wordType(here, types any, secret bool) string {
 	want, got := typeNames(types), typeName(here)
+	if isScalar(here) && !secret {
+		got = strings.Replace(got, "a ", "the ", 1) + " " + show(here)
+	}
 	message := fmt.Sprintf("must be %s, not %s", want, got)
-	if want == "a string" && (strings.HasPrefix(got, "the number") || strings.HasPrefix(got, "the boolean")) {
+	if _, isText := here.(string); want == "a string" && !isText && isScalar(here) {
 		message += "; put it in quotes"
 	}
 	return message
+}
+
+func isScalar(value any) bool {
+	switch value.(type) {
+	case nil, []any, map[string]any:
+		return false
+	}
+	return true
 }
 
 // typeNames leaves null out: that a field may be left out says nothing about what belongs there.
@@ -99,19 +111,19 @@ var article = map[string]string{
 }
 
 func typeName(value any) string {
-	switch v := value.(type) {
+	switch value.(type) {
 	case nil:
 		return "empty"
 	case string:
-		return "the string " + show(v)
+		return "a string"
 	case bool:
-		return "the boolean " + show(v)
+		return "a boolean"
 	case []any:
 		return "a list"
 	case map[string]any:
 		return "a map"
 	}
-	return "the number " + show(value)
+	return "a number"
 }
 
 // show quotes a value, cut to a readable length.
