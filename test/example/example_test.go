@@ -1,21 +1,20 @@
 package example
 
 import (
+	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/resmap"
-	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-	"sigs.k8s.io/yaml"
 
+	"github.com/fleetwright/fleetwright/pkg/adapter/git"
+	"github.com/fleetwright/fleetwright/pkg/adapter/manifest"
+	"github.com/fleetwright/fleetwright/pkg/adapter/overlay"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/finding"
 )
 
 const repository = "../../fleet-example"
@@ -33,71 +32,99 @@ func overlays(t *testing.T) []string {
 	return names
 }
 
-// build builds an overlay from memory with the restrictions that the reconciler builds under.
-func build(t *testing.T, overlay string) resmap.ResMap {
-	t.Helper()
-	memory := filesys.MakeFsInMemory()
-	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		inside, err := filepath.Rel(repository, path)
-		if err != nil {
-			return err
-		}
-		return memory.WriteFile("/"+filepath.ToSlash(inside), data)
-	})
-	require.NoError(t, err)
-	options := krusty.MakeDefaultOptions()
-	options.LoadRestrictions = types.LoadRestrictionsRootOnly
-	built, err := krusty.MakeKustomizer(options).Run(memory, "/overlays/"+overlay)
-	require.NoError(t, err)
-	return built
+// nodes are the labels of a cluster like the one that the example is written for.
+func nodes() []map[string]string {
+	var all []map[string]string
+	for i, tier := range []string{"canary", "serving", "serving", "training", "training", "batch"} {
+		all = append(all, map[string]string{"pool": "gpu", "tier": tier, "rack": fmt.Sprint("r", i%2)})
+	}
+	return all
 }
 
-// fleet is what an overlay holds, strictly decoded: an unknown field is an error.
+// validate builds and validates an overlay as the reconciler does.
+func validate(t *testing.T, files overlay.Files, name string) (manifest.Set, []finding.Finding) {
+	t.Helper()
+	built, findings := overlay.Build(files, "overlays/"+name)
+	if built == nil {
+		return manifest.Set{}, findings
+	}
+	var objects []manifest.Object
+	for _, o := range built.Objects {
+		objects = append(objects, manifest.Object{
+			Key: o.Kind + "/" + o.Name, APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, JSON: o.JSON, File: o.Origin,
+		})
+	}
+	validator, err := manifest.New()
+	require.NoError(t, err)
+	set, more := validator.Validate(objects, nil, manifest.Options{Nodes: nodes()})
+	return set, append(findings, more...)
+}
+
+// fleet is what an overlay holds, by name.
 type fleet struct {
-	packages    map[string]fleetv1.Package
-	nodeWrights map[string]nwv1.NodeWright
-	policies    map[string]nwv1.DeploymentPolicy
+	packages    map[string]*fleetv1.Package
+	nodeWrights map[string]*nwv1.NodeWright
+	policies    map[string]*nwv1.DeploymentPolicy
 }
 
-func load(t *testing.T, overlay string) fleet {
+func load(t *testing.T, name string) fleet {
 	t.Helper()
-	f := fleet{map[string]fleetv1.Package{}, map[string]nwv1.NodeWright{}, map[string]nwv1.DeploymentPolicy{}}
-	for _, resource := range build(t, overlay).Resources() {
-		document, err := resource.AsYAML()
-		require.NoError(t, err)
-		id := resource.GetKind() + " " + resource.GetName()
-		require.Equal(t, overlay, resource.GetLabels()["fleet.example.com/region"], id)
-		switch resource.GetApiVersion() + " " + resource.GetKind() {
-		case "fleetwright.dev/v1alpha1 Package":
-			var object fleetv1.Package
-			require.NoError(t, yaml.UnmarshalStrict(document, &object), id)
-			f.packages[object.Name] = object
-		case "nodewright.nvidia.com/v1alpha1 NodeWright":
-			var object nwv1.NodeWright
-			require.NoError(t, yaml.UnmarshalStrict(document, &object), id)
-			f.nodeWrights[object.Name] = object
-		case "nodewright.nvidia.com/v1alpha1 DeploymentPolicy":
-			var object nwv1.DeploymentPolicy
-			require.NoError(t, yaml.UnmarshalStrict(document, &object), id)
-			f.policies[object.Name] = object
-		default:
-			t.Errorf("%s: %s is not a kind that a fleet repository may hold", id, resource.GetApiVersion())
-		}
+	files, err := git.Worktree(repository)
+	require.NoError(t, err)
+	set, findings := validate(t, files, name)
+	require.Empty(t, findings, "neither error nor warning")
+	f := fleet{map[string]*fleetv1.Package{}, map[string]*nwv1.NodeWright{}, map[string]*nwv1.DeploymentPolicy{}}
+	for _, object := range set.Packages {
+		f.packages[object.Name] = object
+		require.Equal(t, name, object.Labels["fleet.example.com/region"])
+	}
+	for _, object := range set.NodeWrights {
+		f.nodeWrights[object.Name] = object
+	}
+	for _, object := range set.DeploymentPolicies {
+		f.policies[object.Name] = object
 	}
 	return f
 }
 
+// edited is the example with one text replaced in one file.
+type edited struct {
+	overlay.Files
+	path, old, new string
+}
+
+func (e edited) ReadFile(path string) ([]byte, error) {
+	data, err := e.Files.ReadFile(path)
+	if path != e.path || err != nil {
+		return data, err
+	}
+	return bytes.Replace(data, []byte(e.old), []byte(e.new), 1), nil
+}
+
+// TestMistakesAreFound shows that the tests above would notice a broken example.
+func TestMistakesAreFound(t *testing.T) {
+	files, err := git.Worktree(repository)
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ path, old, new, want string }{
+		"a field that does not exist":  {"bases/packages/kernel-args.yaml", "stageTimeout:", "stageTimeuot:", "stageTimeuot"},
+		"a policy that does not exist": {"bases/nodewrights/gpu-kernel.yaml", "Policy: by-tier", "Policy: by-teir", "by-teir"},
+		"a tag in the image":           {"bases/packages/gpu-sysctl.yaml", "packages/shellscript", "packages/shellscript:1.1.2", "image"},
+		"a base in another order":      {"bases/policies/by-tier.yaml", "name: serving", "name: served", "overlays/us-east-1/by-tier.yaml:3:3: the patch does not apply"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, findings := validate(t, edited{files, c.path, c.old, c.new}, "us-east-1")
+			require.NotEmpty(t, findings)
+			text, err := finding.Render(findings, "text")
+			require.NoError(t, err)
+			require.Contains(t, string(text), c.want)
+		})
+	}
+}
+
 func TestOverlaysHoldTogether(t *testing.T) {
-	for _, overlay := range overlays(t) {
-		t.Run(overlay, func(t *testing.T) {
-			f := load(t, overlay)
+	for _, name := range overlays(t) {
+		t.Run(name, func(t *testing.T) {
+			f := load(t, name)
 			require.Len(t, f.packages, 3)
 			require.Len(t, f.policies, 3)
 			require.Len(t, f.nodeWrights, 3)
