@@ -1,0 +1,147 @@
+// Command images builds the container images of Fleetwright as OCI image layouts, with nothing but the Go toolchain: static
+// binaries on an empty base. It is what `make images` calls.
+//
+//	go run ./test/images [-out bin/images] [-arch amd64] [-tag dev] [reconciler] [agent]
+//
+// Equal sources, toolchain and certificates give equal digests.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/fleetwright/fleetwright/pkg/adapter/oci"
+)
+
+const repository = "ghcr.io/fleetwright"
+
+// certificates are where Linux distributions keep the bundle of trusted authorities, in the order in which Go looks.
+var certificates = []string{
+	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem",
+}
+
+type options struct {
+	out, arch, tag, bundle string
+}
+
+// makers by the image's name.
+var makers = map[string]func(o options, binary []byte) (oci.Spec, error){"reconciler": reconciler, "agent": agent}
+
+func main() {
+	o := options{}
+	flag.StringVar(&o.out, "out", "bin/images", "directory; each image becomes a layout in it")
+	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "architecture, as in GOARCH")
+	flag.StringVar(&o.tag, "tag", "dev", "tag of the reference that is noted in the layout")
+	flag.StringVar(&o.bundle, "ca-bundle", "", "PEM file of the authorities that the reconciler trusts (default: this machine's)")
+	flag.Parse()
+	names := flag.Args()
+	if len(names) == 0 {
+		names = []string{"agent", "reconciler"}
+	}
+	for _, name := range names {
+		if err := build(o, name); err != nil {
+			fmt.Fprintln(os.Stderr, "images:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func build(o options, name string) error {
+	maker, ok := makers[name]
+	if !ok {
+		return fmt.Errorf("no image %q (allowed: agent, reconciler)", name)
+	}
+	binary, err := compile(name, o.arch)
+	if err != nil {
+		return err
+	}
+	spec, err := maker(o, binary)
+	if err != nil {
+		return err
+	}
+	img, err := oci.Build(spec)
+	if err != nil {
+		return err
+	}
+	reference := repository + "/" + name + ":" + o.tag
+	dir := filepath.Join(o.out, name)
+	digest, err := oci.WriteLayout(dir, img, reference)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s@%s\t%s\t%.1f MiB\n", reference, digest, dir, float64(len(binary))/(1<<20))
+	return nil
+}
+
+// compile makes a static binary that holds no path of this machine.
+func compile(name, arch string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "fleetwright-images-")
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", name, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
+	file := filepath.Join(dir, name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-o", file, "./cmd/fleetwright-"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("compile %s: %w", name, err)
+	}
+	return os.ReadFile(file)
+}
+
+// agent runs as root in a privileged container, and its programs are the host's: the image holds the binary alone.
+func agent(o options, binary []byte) (oci.Spec, error) {
+	return oci.Spec{
+		Architecture: o.arch, Entrypoint: []string{"/fleetwright-agent"}, Labels: labels("on-node executor"),
+		Files: map[string]oci.File{"/fleetwright-agent": {Data: binary, Mode: 0o755}},
+	}, nil
+}
+
+// reconciler runs without any right, and speaks TLS to git servers and forges.
+func reconciler(o options, binary []byte) (oci.Spec, error) {
+	bundle, err := trusted(o.bundle)
+	if err != nil {
+		return oci.Spec{}, err
+	}
+	return oci.Spec{
+		Architecture: o.arch, User: "65532:65532", Entrypoint: []string{"/fleetwright-reconciler"}, Labels: labels("reconciler"),
+		Env:  []string{"SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
+		Dirs: map[string]int64{"/tmp": 0o1777},
+		Files: map[string]oci.File{
+			"/fleetwright-reconciler":            {Data: binary, Mode: 0o755},
+			"/etc/ssl/certs/ca-certificates.crt": {Data: bundle, Mode: 0o644},
+			"/etc/passwd":                        {Data: []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"), Mode: 0o644},
+		},
+	}, nil
+}
+
+func labels(title string) map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title": "Fleetwright " + title, "org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.source": "https://github.com/fleetwright/fleetwright",
+	}
+}
+
+func trusted(file string) ([]byte, error) {
+	places := certificates
+	if file != "" {
+		places = []string{file}
+	}
+	for _, place := range slices.Compact(places) {
+		data, err := os.ReadFile(place)
+		if err == nil && strings.Contains(string(data), "BEGIN CERTIFICATE") {
+			return data, nil
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("find trusted authorities: no certificates in %s", strings.Join(places, ", ")),
+		errors.New("install ca-certificates, or name a PEM file with -ca-bundle"))
+}
