@@ -1,0 +1,195 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Delivery is everything that a Fleet's conditions and commit statuses are made from. Equal values give equal words.
+type Delivery struct {
+	// Generation of the Fleet that the report is about.
+	Generation int64
+	// Attempted, Applied and LastRolledOut are revisions as the status holds them; empty if there is none.
+	Attempted, Applied, LastRolledOut string
+	// Suspended says that nothing is fetched or applied now.
+	Suspended bool
+	// Working says what the pass is doing with a new revision; empty once it ended.
+	Working string
+	// Failure of the last attempt; nil if it did not fail.
+	Failure *Failure
+	// NodeWrights of the inventory.
+	NodeWrights []NodeWrightView
+	// Open are the commits whose last known status is not final, oldest first.
+	Open []string
+}
+
+// Conditions are Ready, and Reconciling or Stalled where they are true, without times. Ready comes first. Ready is True only
+// when the revision is applied and every NodeWright is complete at it; never together with Reconciling or Stalled.
+func (d Delivery) Conditions() []metav1.Condition {
+	if d.Failure != nil {
+		return d.failed(*d.Failure)
+	}
+	if d.Working != "" {
+		return d.progressing(d.Working)
+	}
+	if d.Applied == "" {
+		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionUnknown, ReasonSuspended,
+			"the Fleet is suspended; nothing was applied yet")}
+	}
+	r := d.rollout()
+	switch r.state {
+	case complete:
+		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionTrue, ReasonSucceeded, d.at(r.message))}
+	case halted:
+		return d.stalled(ReasonHalted, d.at(r.message))
+	case failed:
+		return d.stalled(ReasonRolloutFailed, d.at(r.message))
+	}
+	return d.progressing(d.at(r.message))
+}
+
+// at names the revision that a sentence is about.
+func (d Delivery) at(text string) string { return ShortRevision(d.Applied) + ": " + text }
+
+func (d Delivery) failed(f Failure) []metav1.Condition {
+	switch {
+	case f.Stalled:
+		return d.stalled(f.Reason, f.Message)
+	case d.Suspended: // nothing is retried
+		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionFalse, f.Reason, f.Message)}
+	}
+	return []metav1.Condition{
+		d.condition(meta.ReadyCondition, metav1.ConditionFalse, f.Reason, f.Message),
+		d.condition(meta.ReconcilingCondition, metav1.ConditionTrue, ReasonRetry, f.Message),
+	}
+}
+
+func (d Delivery) stalled(reason, message string) []metav1.Condition {
+	return []metav1.Condition{
+		d.condition(meta.ReadyCondition, metav1.ConditionFalse, reason, message),
+		d.condition(meta.StalledCondition, metav1.ConditionTrue, reason, message),
+	}
+}
+
+func (d Delivery) progressing(message string) []metav1.Condition {
+	return []metav1.Condition{
+		d.condition(meta.ReadyCondition, metav1.ConditionUnknown, ReasonProgressing, message),
+		d.condition(meta.ReconcilingCondition, metav1.ConditionTrue, ReasonProgressing, message),
+	}
+}
+
+func (d Delivery) condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: d.Generation}
+}
+
+// CommitState is what a commit status says; the words are those of the forge adapter.
+type CommitState string
+
+// Commit states.
+const (
+	CommitPending CommitState = "pending"
+	CommitSuccess CommitState = "success"
+	CommitFailure CommitState = "failure"
+	CommitError   CommitState = "error"
+)
+
+// Final says that no further work is expected.
+func (s CommitState) Final() bool { return s != CommitPending }
+
+// CommitStatus is what one commit shall show.
+type CommitStatus struct {
+	// Commit is the full hash.
+	Commit string
+	State  CommitState
+	// Description is one sentence; forges cut it.
+	Description string
+}
+
+// CommitStatuses are the wanted statuses: of the applied commit its rollout, of a newer attempted one its delivery, and of
+// every commit that was left open the end that it came to. They are wanted as a whole and again and again, so that a forge
+// that was away shows the same in the end.
+func (d Delivery) CommitStatuses() []CommitStatus {
+	applied, attempted := CommitOf(d.Applied), CommitOf(d.Attempted)
+	newest := attempted
+	if newest == "" {
+		newest = applied
+	}
+	var out []CommitStatus
+	for _, commit := range d.Open {
+		if commit != applied && commit != attempted && newest != "" {
+			out = append(out, CommitStatus{commit, CommitError, "superseded by " + shortCommit(newest)})
+		}
+	}
+	if applied != "" && applied != attempted {
+		out = append(out, d.appliedStatus(applied))
+	}
+	if attempted != "" {
+		out = append(out, d.attemptedStatus(applied, attempted))
+	}
+	return out
+}
+
+func (d Delivery) attemptedStatus(applied, attempted string) CommitStatus {
+	switch {
+	case d.Failure != nil && d.Failure.Revision == d.Attempted && d.Failure.Stalled:
+		return CommitStatus{attempted, CommitFailure, d.Failure.Message}
+	case d.Failure != nil && d.Failure.Revision == d.Attempted:
+		return CommitStatus{attempted, CommitError, d.Failure.Message}
+	case applied == attempted:
+		return d.appliedStatus(applied)
+	case d.Suspended:
+		return CommitStatus{attempted, CommitPending, "suspended before it was applied"}
+	}
+	return CommitStatus{attempted, CommitPending, "validating"}
+}
+
+// appliedStatus stays success once it was: a node that joins later is the Fleet's business, not the commit's.
+func (d Delivery) appliedStatus(commit string) CommitStatus {
+	r := d.rollout()
+	switch {
+	case r.state == complete:
+		return CommitStatus{commit, CommitSuccess, r.message}
+	case d.LastRolledOut == d.Applied:
+		return CommitStatus{commit, CommitSuccess, "all nodes were complete"}
+	case r.state == halted || r.state == failed:
+		return CommitStatus{commit, CommitFailure, r.message}
+	}
+	return CommitStatus{commit, CommitPending, r.message}
+}
+
+// StillOpen are the commits to remember as not final: what is pending, and what was open and is not yet known to be shown
+// as final. Shown are the final statuses that the forge is known to show. At most ten, the newest last.
+func StillOpen(open []string, wanted []CommitStatus, shown map[string]CommitState) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, commit := range open {
+		for _, w := range wanted {
+			if w.Commit == commit && !(w.State.Final() && shown[commit] == w.State) {
+				out, seen[commit] = append(out, commit), true
+			}
+		}
+	}
+	for _, w := range wanted {
+		if !seen[w.Commit] && !w.State.Final() {
+			out = append(out, w.Commit)
+		}
+	}
+	return out[max(0, len(out)-maxOpen):]
+}
+
+const maxOpen = 10
+
+// CommitOf is the hash in a Flux-style revision such as main@sha1:<hash>; empty for an empty one.
+func CommitOf(revision string) string {
+	return revision[strings.LastIndex(revision, ":")+1:]
+}
+
+// ShortRevision cuts the hash of a revision to twelve digits.
+func ShortRevision(revision string) string {
+	commit := CommitOf(revision)
+	return strings.TrimSuffix(revision, commit) + shortCommit(commit)
+}
+
+func shortCommit(commit string) string { return commit[:min(len(commit), 12)] }

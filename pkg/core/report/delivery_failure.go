@@ -1,0 +1,159 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/finding"
+)
+
+// Failure is why the last attempt to deliver a revision did not end well. It is an error, so that a step can return it.
+type Failure struct {
+	// Reason is a stable word, one of this package's or of the git adapter's.
+	Reason string
+	// Message is one sentence for a user, without credentials.
+	Message string
+	// Stalled says that only a new commit or another Fleet cures it. Otherwise it is tried again.
+	Stalled bool
+	// Revision that failed; empty if the failure says nothing about a commit, as when the server cannot be reached.
+	Revision string
+}
+
+// Error is the message.
+func (f *Failure) Error() string { return f.Message }
+
+// commitReasons are the reasons that speak about the attempted revision itself.
+var commitReasons = []string{
+	ReasonBuildFailed, ReasonValidationFailed, ReasonEmptyBuild, ReasonRefused, ReasonOwnedByOther, ReasonApplyFailed, ReasonPruneFailed,
+}
+
+// rolloutReasons are reasons of Ready that are derived anew from the NodeWrights.
+var rolloutReasons = []string{ReasonSucceeded, ReasonProgressing, ReasonHalted, ReasonRolloutFailed, ReasonSuspended}
+
+// Remembered reads the last attempt's failure back from the conditions that were written for it; nil if it did not fail.
+func Remembered(status fleetv1.FleetStatus) *Failure {
+	ready := condition(status.Conditions, "Ready")
+	if ready == nil || ready.Status != metav1.ConditionFalse || slices.Contains(rolloutReasons, ready.Reason) {
+		return nil
+	}
+	f := &Failure{Reason: ready.Reason, Message: ready.Message, Stalled: condition(status.Conditions, "Stalled") != nil}
+	if slices.Contains(commitReasons, f.Reason) {
+		f.Revision = status.LastAttemptedRevision
+	}
+	return f
+}
+
+func condition(conditions []metav1.Condition, kind string) *metav1.Condition {
+	i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &conditions[i]
+}
+
+// Refusal is the failure that findings cause; nil if none of them is an error.
+func Refusal(reason, revision string, findings []finding.Finding) *Failure {
+	var first string
+	errors := 0
+	for _, f := range findings {
+		if f.Severity != finding.Error {
+			continue
+		}
+		if errors++; errors == 1 {
+			first = f.String()
+		}
+	}
+	switch errors {
+	case 0:
+		return nil
+	case 1:
+	default:
+		first += fmt.Sprintf(" (and %d more)", errors-1)
+	}
+	return &Failure{Reason: reason, Message: Redact(first), Stalled: true, Revision: revision}
+}
+
+// EmptyBuild is the failure of a path that yields no objects. What is in the cluster stays: an empty build is more often a
+// mistake than a wish.
+func EmptyBuild(path, revision string, owned int) *Failure {
+	message := fmt.Sprintf("path %q yields no objects", path)
+	if owned > 0 {
+		message += fmt.Sprintf("; the %d objects of this Fleet are kept: delete the Fleet with deletionPolicy Prune to remove them", owned)
+	}
+	return &Failure{Reason: ReasonEmptyBuild, Message: message, Stalled: true, Revision: revision}
+}
+
+// StatusFindings are the first findings as a status shows them, errors before warnings.
+func StatusFindings(findings []finding.Finding) []fleetv1.Finding {
+	sorted := slices.Clone(findings)
+	slices.SortStableFunc(sorted, func(a, b finding.Finding) int {
+		return rank(a.Severity) - rank(b.Severity)
+	})
+	var out []fleetv1.Finding
+	for _, f := range sorted[:min(len(sorted), fleetv1.MaxStatusFindings)] {
+		out = append(out, statusFinding(f))
+	}
+	return out
+}
+
+func rank(s finding.Severity) int {
+	if s == finding.Error {
+		return 0
+	}
+	return 1
+}
+
+func statusFinding(f finding.Finding) fleetv1.Finding {
+	message := f.Message
+	if f.Field != "" {
+		message = f.Field + ": " + message
+	}
+	if f.Allowed != "" {
+		message += " (allowed: " + f.Allowed + ")"
+	}
+	return fleetv1.Finding{Code: f.Code, Message: Redact(message), File: f.File, Line: int32(f.Line), Object: f.Object()}
+}
+
+// userInfo is the part of a URL that may hold a password or a token.
+var userInfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+@`)
+
+// Redact takes the user part out of every URL in a text. Adapters never put a credential into an error; this is the second
+// wall.
+func Redact(text string) string { return userInfo.ReplaceAllString(text, "${1}") }
+
+// Unsupported says which fields of a Fleet this release cannot honour. Such a Fleet is refused as a whole: to apply a commit
+// although its gate or its signature cannot be looked at would be worse than to do nothing.
+func Unsupported(spec fleetv1.FleetSpec) *Failure {
+	var fields []string
+	if spec.Promotion != nil && len(spec.Promotion.After) > 0 {
+		fields = append(fields, "spec.promotion")
+	}
+	if spec.Source.Verify != nil {
+		fields = append(fields, "spec.source.verify")
+	}
+	if c := spec.Checks; c != nil {
+		if c.PullRequests != nil && (c.PullRequests.Plan || c.PullRequests.Comment) {
+			fields = append(fields, "spec.checks.pullRequests")
+		}
+		if !CanWrite(c.Provider) {
+			fields = append(fields, fmt.Sprintf("spec.checks.provider %s (allowed: gitea, gitnotes)", c.Provider))
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return &Failure{
+		Reason: ReasonUnsupported, Stalled: true,
+		Message: "this release does not support " + strings.Join(fields, ", ") + "; nothing is fetched or applied until it is removed",
+	}
+}
+
+// CanWrite says whether this release writes commit statuses to servers of that kind.
+func CanWrite(provider fleetv1.ForgeProvider) bool { return slices.Contains(providers, provider) }
+
+var providers = []fleetv1.ForgeProvider{fleetv1.ProviderGitea, fleetv1.ProviderGitNotes}

@@ -1,0 +1,65 @@
+package report
+
+import "github.com/fluxcd/pkg/apis/meta"
+
+// Reasons of a Fleet's conditions, beside those of the git adapter (AuthenticationFailed, RefNotFound, Unreachable, ...), which
+// pass through as they are. Each is also the reason of the event that says it.
+const (
+	// ReasonSucceeded: every targeted node is complete at the applied revision.
+	ReasonSucceeded = meta.ReconciliationSucceededReason
+	// ReasonProgressing: a revision is being delivered or rolled out.
+	ReasonProgressing = meta.ProgressingReason
+	// ReasonRetry is the reason of Reconciling while a failure is retried; Ready names the failure.
+	ReasonRetry = meta.ProgressingWithRetryReason
+	// ReasonSuspended: the Fleet was suspended before anything was applied.
+	ReasonSuspended = meta.SuspendedReason
+	// ReasonHalted: a compartment halted; a new commit or an explicit resume goes on.
+	ReasonHalted = "RolloutHalted"
+	// ReasonRolloutFailed: every node has ended and some failed.
+	ReasonRolloutFailed = "RolloutFailed"
+	// ReasonBuildFailed: the overlay does not build.
+	ReasonBuildFailed = meta.BuildFailedReason
+	// ReasonValidationFailed: the manifests have errors.
+	ReasonValidationFailed = "ValidationFailed"
+	// ReasonEmptyBuild: the overlay yields no object; nothing is deleted.
+	ReasonEmptyBuild = "EmptyBuild"
+	// ReasonRefused: the API server refuses an object that validation let pass.
+	ReasonRefused = "RefusedByServer"
+	// ReasonOwnedByOther: another Fleet owns an object.
+	ReasonOwnedByOther = "OwnedByOtherFleet"
+	// ReasonApplyFailed: the API server could not be asked, or an object could not be written.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonPruneFailed: an object that left the repository could not be deleted.
+	ReasonPruneFailed = meta.PruneFailedReason
+	// ReasonUnsupported: the Fleet asks for something that this release cannot do.
+	ReasonUnsupported = "UnsupportedSpec"
+)
+
+// Reasons of events that are no condition.
+const (
+	// EventNewRevision: the tracked ref has a new commit.
+	EventNewRevision = "NewRevision"
+	// EventApplied: objects were written.
+	EventApplied = "Applied"
+	// EventDriftCorrected: someone's change of an owned field, or deletion of an owned object, was put back.
+	EventDriftCorrected = "DriftCorrected"
+	// EventPruned: an object that left the repository was deleted.
+	EventPruned = "Pruned"
+	// EventPruneSkipped: an object that left the repository was kept.
+	EventPruneSkipped = "PruneSkipped"
+	// EventWarning: a finding that stops nothing.
+	EventWarning = "ValidationWarning"
+	// EventRecovered: the last failure is gone.
+	EventRecovered = "Recovered"
+	// EventStatusFailed: a commit status could not be written.
+	EventStatusFailed = "CommitStatusFailed"
+)
+
+// Actions of events: what the reconciler was doing.
+const (
+	ActionDeliver = "Deliver"
+	ActionApply   = "Apply"
+	ActionPrune   = "Prune"
+	ActionRollout = "RollOut"
+	ActionCheck   = "ReportStatus"
+)

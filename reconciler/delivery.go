@@ -1,0 +1,244 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/report"
+)
+
+// Defaults of Delivery and of Fleets that did not pass through an API server.
+const (
+	DefaultRetryBase = 5 * time.Second
+	defaultInterval  = time.Minute
+	defaultTimeout   = time.Minute
+)
+
+// Delivery brings what a Fleet's repository says into the cluster and reports how it goes: git → build → validate → apply →
+// conditions, events, commit statuses. It knows no node; whether a revision is rolled out it reads from the NodeWrights.
+type Delivery struct {
+	// Client writes Fleets. Required.
+	Client client.Client
+	// Reader reads the API server itself: a decision about success must not be made from a cache. Required.
+	Reader client.Reader
+	// Source, Renderer, Applier and Statuses are the outside world. Required.
+	Source   Source
+	Renderer Renderer
+	Applier  Applier
+	Statuses CommitStatuses
+	// Events goes to people. Required.
+	Events events.EventRecorder
+	// Metrics counts. Required.
+	Metrics *DeliveryMetrics
+	// Now and Random (0 to 1, for the spread of retries) are the clock and chance. Required.
+	Now    func() time.Time
+	Random func() float64
+	// RetryBase is the wait before the first retry. Default DefaultRetryBase.
+	RetryBase time.Duration
+
+	memory deliveryMemory
+}
+
+// deliveryPass is one look at one Fleet.
+type deliveryPass struct {
+	fleet  *fleetv1.Fleet // as it will be written
+	before *fleetv1.Fleet // as it was last read or written
+	memory *fleetMemory
+	now    time.Time
+
+	was      *report.Failure   // what the last report said
+	wasReady *metav1.Condition // its condition Ready
+
+	marked    bool // a delivered object was changed
+	requested bool // the annotation asks for a look
+	looked    bool // the repository was asked, or the Fleet refused without asking
+	drift     bool // only delivered objects are to be checked
+	revision  Revision
+	tree      Tree
+	rendered  *rendering
+	fresh     bool // rendered was made in this pass
+}
+
+// deliveryStep ends the pass by returning stop or an error. A *report.Failure is an outcome to report; any other error is a
+// surprise, and the pass is run again.
+type deliveryStep struct {
+	name string
+	run  func(context.Context, *deliveryPass) (verdict, error)
+}
+
+type verdict bool
+
+const (
+	goOn verdict = false
+	stop verdict = true
+)
+
+// steps is the way of a commit, from top to bottom.
+func (r *Delivery) steps() []deliveryStep {
+	return []deliveryStep{
+		{"check suspension", r.stopIfSuspended},
+		{"check schedule", r.stopUnlessDue},
+		{"check support", r.refuseUnsupported},
+		{"resolve", r.resolve},
+		{"announce", r.announce},
+		{"fetch", r.fetch},
+		{"build and validate", r.render},
+		{"judge", r.judge},
+		{"apply", r.apply},
+		{"prune", r.prune},
+	}
+}
+
+// Reconcile looks at one Fleet: deliver what is due, then report, whatever came of it.
+func (r *Delivery) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	fleet := &fleetv1.Fleet{}
+	if err := r.Reader.Get(ctx, request.NamespacedName, fleet); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(request)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("read fleet: %w", err)
+	}
+	if !fleet.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, fleet)
+	}
+	if err := r.syncFinalizer(ctx, fleet); err != nil {
+		return ctrl.Result{}, err
+	}
+	p := r.begin(fleet)
+	if err := r.pass(ctx, p); err != nil {
+		if p.marked { // what was to be looked at was not
+			r.memory.markDrift(request.NamespacedName)
+		}
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.wait(p)}, nil
+}
+
+func (r *Delivery) pass(ctx context.Context, p *deliveryPass) error {
+	failure, err := r.run(ctx, p)
+	if err != nil {
+		return err
+	}
+	r.remember(p, failure)
+	return r.report(ctx, p)
+}
+
+// raced marks an error that means that the Fleet changed, or went, since it was read.
+func raced(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return &lostRace{err}
+	}
+	return err
+}
+
+// lostRace is no failure: the next pass reads the Fleet anew.
+type lostRace struct{ err error }
+
+func (e *lostRace) Error() string { return "the fleet changed meanwhile: " + e.err.Error() }
+func (e *lostRace) Unwrap() error { return e.err }
+
+// raceDelay is the pause before a pass that lost a race is run again.
+const raceDelay = 100 * time.Millisecond
+
+func isLostRace(err error) bool {
+	var race *lostRace
+	return errors.As(err, &race)
+}
+
+func (r *Delivery) begin(fleet *fleetv1.Fleet) *deliveryPass {
+	memory := r.memory.of(client.ObjectKeyFromObject(fleet))
+	token := fleet.Annotations[fleetv1.RequestedAtAnnotation]
+	marked := r.memory.takeDrift(memory)
+	return &deliveryPass{
+		fleet: fleet, before: fleet.DeepCopy(), memory: memory, now: r.Now(), marked: marked, drift: marked,
+		requested: token != "" && token != fleet.Status.LastHandledReconcileAt,
+		was:       report.Remembered(fleet.Status),
+		wasReady:  meta.FindStatusCondition(fleet.Status.Conditions, readyCondition).DeepCopy(),
+	}
+}
+
+// run takes the steps; the failure is the outcome of the attempt.
+func (r *Delivery) run(ctx context.Context, p *deliveryPass) (*report.Failure, error) {
+	for _, step := range r.steps() {
+		verdict, err := step.run(ctx, p)
+		failure, reported := asFailure(err)
+		switch {
+		case reported:
+			p.looked = true
+			return failure, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", step.name, err)
+		case verdict == stop:
+			return p.memory.failure, nil
+		}
+	}
+	if p.drift {
+		return p.memory.failure, nil // of a newer revision; the applied one is as it should be
+	}
+	p.looked = true
+	return nil, nil
+}
+
+func asFailure(err error) (*report.Failure, bool) {
+	var failure *report.Failure
+	ok := errors.As(err, &failure)
+	return failure, ok
+}
+
+// remember notes the outcome and when to come back.
+func (r *Delivery) remember(p *deliveryPass, failure *report.Failure) {
+	p.memory.failure = failure
+	if !p.looked {
+		return
+	}
+	interval := intervalOf(p.fleet)
+	p.memory.next = p.now.Add(interval)
+	if failure == nil || failure.Stalled {
+		p.memory.retries = 0
+		return
+	}
+	p.memory.retries++
+	base := r.RetryBase
+	if base == 0 {
+		base = DefaultRetryBase
+	}
+	p.memory.next = p.now.Add(backoff(p.memory.retries, base, interval, r.Random()))
+}
+
+func (r *Delivery) wait(p *deliveryPass) time.Duration {
+	if p.fleet.Spec.Suspend {
+		return 0 // the next event comes from a change of the Fleet
+	}
+	return max(p.memory.next.Sub(r.Now()), time.Millisecond)
+}
+
+func intervalOf(fleet *fleetv1.Fleet) time.Duration {
+	if d := fleet.Spec.Interval.Duration; d > 0 {
+		return d
+	}
+	return defaultInterval
+}
+
+func timeoutOf(fleet *fleetv1.Fleet) time.Duration {
+	if d := fleet.Spec.Timeout.Duration; d > 0 {
+		return d
+	}
+	return defaultTimeout
+}
+
+func (r *Delivery) forget(request ctrl.Request) {
+	r.memory.forget(request.NamespacedName)
+	r.Statuses.Forget(request.NamespacedName)
+	r.Metrics.forget(request.NamespacedName)
+}

@@ -1,0 +1,56 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+)
+
+// deliveryFinalizer holds a Fleet whose objects have to go with it. A Fleet that orphans them carries none: its deletion
+// needs nobody.
+const deliveryFinalizer = fleetv1.Group + "/prune"
+
+// syncFinalizer adds or removes the finalizer as the deletion policy says.
+func (r *Delivery) syncFinalizer(ctx context.Context, fleet *fleetv1.Fleet) error {
+	wanted := fleet.Spec.DeletionPolicy == fleetv1.DeletionPrune
+	if wanted == controllerutil.ContainsFinalizer(fleet, deliveryFinalizer) {
+		return nil
+	}
+	return r.setFinalizer(ctx, fleet, wanted)
+}
+
+func (r *Delivery) setFinalizer(ctx context.Context, fleet *fleetv1.Fleet, wanted bool) error {
+	before := fleet.DeepCopy()
+	change := controllerutil.RemoveFinalizer
+	if wanted {
+		change = controllerutil.AddFinalizer
+	}
+	change(fleet, deliveryFinalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}) // a list is replaced as a whole
+	if err := r.Client.Patch(ctx, fleet, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write finalizer: %w", raced(err))
+	}
+	return nil
+}
+
+// finalize deletes the inventory of a Fleet that goes with its objects. It asks nothing of git.
+func (r *Delivery) finalize(ctx context.Context, fleet *fleetv1.Fleet) error {
+	if !controllerutil.ContainsFinalizer(fleet, deliveryFinalizer) {
+		return nil
+	}
+	p := r.begin(fleet)
+	if fleet.Spec.DeletionPolicy == fleetv1.DeletionPrune {
+		changes, err := r.Applier.Prune(ctx, fleet, entries(fleet))
+		r.reportChanges(p, changes)
+		if err != nil {
+			return fmt.Errorf("prune deleted fleet: %w", err)
+		}
+	}
+	r.forget(ctrl.Request{NamespacedName: keyOf(fleet)})
+	return r.setFinalizer(ctx, fleet, false)
+}

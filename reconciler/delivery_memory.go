@@ -1,0 +1,91 @@
+package reconciler
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/finding"
+	"github.com/fleetwright/fleetwright/pkg/core/report"
+)
+
+// deliveryMemory is what the process remembers of Fleets. All of it may be lost: a Fleet without memory is looked at afresh.
+type deliveryMemory struct {
+	mu     sync.Mutex
+	fleets map[types.NamespacedName]*fleetMemory
+}
+
+// fleetMemory belongs to the one worker that has the Fleet, except for drift.
+type fleetMemory struct {
+	// next is when the repository is looked at again; zero: now.
+	next time.Time
+	// retries counts failures in a row that are tried again.
+	retries int
+	// failure of the last attempt.
+	failure *report.Failure
+	// rendered is the newest build, applied the one whose objects are in the cluster; nil: none.
+	rendered, applied *rendering
+	// drift says that a delivered object was changed since the last apply.
+	drift bool
+}
+
+// rendering is what a revision comes to under one generation of the Fleet.
+type rendering struct {
+	revision   Revision
+	generation int64
+	objects    []*unstructured.Unstructured
+	findings   []finding.Finding
+	failure    *report.Failure
+}
+
+func (m *deliveryMemory) of(fleet types.NamespacedName) *fleetMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fleets == nil {
+		m.fleets = map[types.NamespacedName]*fleetMemory{}
+	}
+	if m.fleets[fleet] == nil {
+		m.fleets[fleet] = &fleetMemory{}
+	}
+	return m.fleets[fleet]
+}
+
+func (m *deliveryMemory) forget(fleet types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.fleets, fleet)
+}
+
+func (m *deliveryMemory) markDrift(fleet types.NamespacedName) {
+	memory := m.of(fleet)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	memory.drift = true
+}
+
+// takeDrift clears the mark; a change after it marks again.
+func (m *deliveryMemory) takeDrift(memory *fleetMemory) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	drift := memory.drift
+	memory.drift = false
+	return drift
+}
+
+// matches says that the rendering is of this revision and this generation of the Fleet.
+func (r *rendering) matches(fleet *fleetv1.Fleet, revision string) bool {
+	return r != nil && r.revision.Name == revision && r.generation == fleet.Generation
+}
+
+// backoff is how long to wait before the next try: base, 2·base, 4·base, ... but not longer than the interval, at which the
+// repository is looked at anyway; spread by ±20 % so that many Fleets do not come back together.
+func backoff(retries int, base, interval time.Duration, random float64) time.Duration {
+	d := interval
+	if shift := retries - 1; shift < 16 && base<<shift < interval {
+		d = base << shift
+	}
+	return time.Duration(float64(d) * (0.8 + 0.4*random))
+}
