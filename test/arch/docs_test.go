@@ -75,6 +75,15 @@ func TestEveryReasonIsExplained(t *testing.T) {
 
 func TestAlertsUseMetricsThatExist(t *testing.T) {
 	metrics := constants(t, "pkg/core/report", "Metric", "")
+	sources, err := filepath.Glob(filepath.Join(root, "reconciler", "*_metrics.go"))
+	require.NoError(t, err)
+	for _, path := range sources {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile(`"(fleetwright_[a-z_]+)"`).FindAllStringSubmatch(string(data), -1) {
+			metrics = append(metrics, name[1])
+		}
+	}
 	alerts, operations := read(t, "charts/fleetwright/alerts.yaml"), read(t, "docs/operations.md")
 	for _, used := range regexp.MustCompile(`fleetwright_[a-z_]+`).FindAllString(alerts, -1) {
 		assert.Contains(t, metrics, used, "rule: an alert uses a metric that exists")
@@ -84,6 +93,15 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 	for _, name := range names {
 		assert.Contains(t, operations, "### "+name[1]+"\n", "rule: docs/operations.md says what to do about every alert")
 		assert.Contains(t, alerts, "runbook: docs/operations.md#"+strings.ToLower(name[1]), "rule: an alert names its section")
+	}
+}
+
+func TestChartUsesFlagsThatExist(t *testing.T) {
+	options := read(t, "cmd/fleetwright-reconciler/options.go")
+	used := regexp.MustCompile(`- --([a-z-]+)=`).FindAllStringSubmatch(read(t, "charts/fleetwright/templates/deployment.yaml"), -1)
+	require.NotEmpty(t, used)
+	for _, flag := range used {
+		assert.Contains(t, options, `"`+flag[1]+`"`, "rule: the chart uses flags that exist")
 	}
 }
 

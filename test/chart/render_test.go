@@ -83,6 +83,7 @@ func TestRenderReconcilerIsConfined(t *testing.T) {
 		"--stage-timeout=1h",
 		"--metrics-address=:8080",
 		"--probe-address=:8081",
+		"--log-level=info",
 	}, container["args"])
 }
 
