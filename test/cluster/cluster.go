@@ -171,11 +171,14 @@ func (c *Cluster) Kill() {
 }
 
 // Restart stops what still runs and starts it again with the same data, identities and address: configurations made
-// before keep working.
+// before keep working. After Stop has removed a temporary directory there is nothing to restart, which is an error.
 func (c *Cluster) Restart(ctx context.Context) error {
 	c.mu.Lock()
 	c.stopProcesses()
 	c.mu.Unlock()
+	if _, err := os.Stat(c.options.Dir); err != nil {
+		return fmt.Errorf("restart control plane: its state directory is gone: %w", err)
+	}
 	if err := c.launch(ctx); err != nil {
 		return fmt.Errorf("restart control plane: %w", err)
 	}

@@ -16,4 +16,7 @@
 //
 // On standard output it prints "ready https://127.0.0.1:PORT" once /readyz answers and the other components run. It
 // stops on SIGTERM, on SIGINT and, with -exit-with-stdin, when its standard input ends (its parent is gone).
+//
+// Its own tests: go test -trimpath -vet=off . in this directory. Without -trimpath everything is compiled once more,
+// and vet looks at all of Kubernetes first.
 package main
