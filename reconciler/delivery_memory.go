@@ -28,6 +28,8 @@ type fleetMemory struct {
 	failure *report.Failure
 	// rendered is the newest build, applied the one whose objects are in the cluster; nil: none.
 	rendered, applied *rendering
+	// ended are the commits whose end was handed to the writer: it keeps trying, and no later report overrules it.
+	ended map[string]bool
 	// drift says that a delivered object was changed since the last apply.
 	drift bool
 }
@@ -48,7 +50,7 @@ func (m *deliveryMemory) of(fleet types.NamespacedName) *fleetMemory {
 		m.fleets = map[types.NamespacedName]*fleetMemory{}
 	}
 	if m.fleets[fleet] == nil {
-		m.fleets[fleet] = &fleetMemory{}
+		m.fleets[fleet] = &fleetMemory{ended: map[string]bool{}}
 	}
 	return m.fleets[fleet]
 }
@@ -73,6 +75,15 @@ func (m *deliveryMemory) takeDrift(memory *fleetMemory) bool {
 	drift := memory.drift
 	memory.drift = false
 	return drift
+}
+
+// noteEnds remembers which of the wanted statuses are an end.
+func (m *fleetMemory) noteEnds(wanted []report.CommitStatus) {
+	for _, w := range wanted {
+		if delete(m.ended, w.Commit); w.State.Final() {
+			m.ended[w.Commit] = true
+		}
+	}
 }
 
 // matches says that the rendering is of this revision and this generation of the Fleet.

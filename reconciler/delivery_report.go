@@ -63,7 +63,7 @@ func (r *Delivery) view(p *deliveryPass) report.Delivery {
 	return report.Delivery{
 		Generation: p.fleet.Generation, Suspended: p.fleet.Spec.Suspend, Failure: p.memory.failure,
 		Attempted: status.LastAttemptedRevision, Applied: status.LastAppliedRevision, LastRolledOut: status.LastRolledOutRevision,
-		Open: openCommits(p.fleet),
+		Open: slices.DeleteFunc(openCommits(p.fleet), func(c string) bool { return p.memory.ended[c] }),
 	}
 }
 
@@ -147,15 +147,16 @@ func (r *Delivery) reportCommits(ctx context.Context, p *deliveryPass, view repo
 		return nil
 	}
 	wanted := view.CommitStatuses()
-	if err := r.writeOpen(ctx, p, report.StillOpen(view.Open, wanted, nil)); err != nil {
+	if err := r.writeOpen(ctx, p, report.StillOpen(openCommits(p.fleet), wanted, nil)); err != nil {
 		return err
 	}
 	shown, err := r.Statuses.Want(ctx, p.fleet, wanted)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "commit statuses cannot be written")
-		r.event(p, warning, report.EventStatusFailed, report.ActionCheck, err.Error())
+		r.event(p, happening{warning, report.EventStatusFailed, report.ActionCheck, err.Error()})
 		return nil
 	}
+	p.memory.noteEnds(wanted)
 	return r.writeOpen(ctx, p, report.StillOpen(openCommits(p.fleet), wanted, shown))
 }
 
@@ -195,18 +196,18 @@ func (r *Delivery) tell(p *deliveryPass) {
 	ready := meta.FindStatusCondition(p.fleet.Status.Conditions, readyCondition)
 	was, before, now := p.was, p.wasReady, p.memory.failure
 	if now == nil && was != nil {
-		r.event(p, normal, report.EventRecovered, report.ActionDeliver, "no longer: "+was.Message)
+		r.event(p, happening{normal, report.EventRecovered, report.ActionDeliver, "no longer: " + was.Message})
 	}
 	switch {
 	case now != nil:
 		if was == nil || was.Reason != now.Reason || was.Revision != now.Revision || (now.Stalled && was.Message != now.Message) {
-			r.event(p, warning, now.Reason, report.ActionDeliver, now.Message)
+			r.event(p, happening{warning, now.Reason, report.ActionDeliver, now.Message})
 		}
 	case before != nil && before.Status == ready.Status && before.Reason == ready.Reason && before.Message == ready.Message:
 	case ready.Status == metav1.ConditionTrue:
-		r.event(p, normal, ready.Reason, report.ActionRollout, ready.Message)
+		r.event(p, happening{normal, ready.Reason, report.ActionRollout, ready.Message})
 	case ready.Status == metav1.ConditionFalse:
-		r.event(p, warning, ready.Reason, report.ActionRollout, ready.Message)
+		r.event(p, happening{warning, ready.Reason, report.ActionRollout, ready.Message})
 	}
 }
 
@@ -217,20 +218,20 @@ func (r *Delivery) reportChanges(p *deliveryPass, changes []report.Change) {
 		r.Metrics.change(c.Action)
 		switch {
 		case c.Drift():
-			r.event(p, warning, report.EventDriftCorrected, report.ActionApply, c.String())
+			r.event(p, happening{warning, report.EventDriftCorrected, report.ActionApply, c.String()})
 			object := &corev1.ObjectReference{APIVersion: c.Group + "/" + c.Version, Kind: c.Kind, Name: c.Name}
-			r.eventOn(object, p, warning, report.EventDriftCorrected, report.ActionApply, c.String())
+			r.eventOn(object, p.fleet, happening{warning, report.EventDriftCorrected, report.ActionApply, c.String()})
 		case c.Action == report.ObjectPruned:
-			r.event(p, normal, report.EventPruned, report.ActionPrune, c.String())
+			r.event(p, happening{normal, report.EventPruned, report.ActionPrune, c.String()})
 		case c.Action == report.ObjectKept:
-			r.event(p, warning, report.EventPruneSkipped, report.ActionPrune, c.String())
+			r.event(p, happening{warning, report.EventPruneSkipped, report.ActionPrune, c.String()})
 		default:
 			written = append(written, c)
 		}
 	}
 	if len(written) > 0 {
 		note := fmt.Sprintf("%s: %s", report.ShortRevision(p.revision.Name), changeList(written))
-		r.event(p, normal, report.EventApplied, report.ActionApply, note)
+		r.event(p, happening{normal, report.EventApplied, report.ActionApply, note})
 	}
 }
 
@@ -242,13 +243,16 @@ func changeList(changes []report.Change) string {
 	return strings.Join(words, ", ")
 }
 
-// event tells people about the Fleet.
-func (r *Delivery) event(p *deliveryPass, kind, reason, action, note string) {
-	r.Events.Eventf(p.fleet, nil, kind, reason, action, "%s", clip(note))
+// happening is what an event says.
+type happening struct {
+	kind, reason, action, note string
 }
 
-func (r *Delivery) eventOn(object runtime.Object, p *deliveryPass, kind, reason, action, note string) {
-	r.Events.Eventf(object, p.fleet, kind, reason, action, "%s", clip(note))
+// event tells people about the Fleet.
+func (r *Delivery) event(p *deliveryPass, h happening) { r.eventOn(p.fleet, nil, h) }
+
+func (r *Delivery) eventOn(object, related runtime.Object, h happening) {
+	r.Events.Eventf(object, related, h.kind, h.reason, h.action, "%s", clip(h.note))
 }
 
 // maxNote is the longest note of an event that the API server takes, in bytes.

@@ -88,7 +88,7 @@ func (r *Delivery) announce(ctx context.Context, p *deliveryPass) (verdict, erro
 		return stop, err
 	}
 	if isNew {
-		r.event(p, normal, report.EventNewRevision, report.ActionDeliver, newRevisionNote(p))
+		r.event(p, happening{normal, report.EventNewRevision, report.ActionDeliver, newRevisionNote(p)})
 	}
 	return goOn, nil
 }
@@ -180,7 +180,7 @@ func (r *Delivery) warn(p *deliveryPass, findings []finding.Finding) {
 		}
 	}
 	if len(warnings) > 0 {
-		r.event(p, warning, report.EventWarning, report.ActionDeliver, strings.Join(warnings, "; "))
+		r.event(p, happening{warning, report.EventWarning, report.ActionDeliver, strings.Join(warnings, "; ")})
 	}
 }
 

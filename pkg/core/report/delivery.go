@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -21,7 +22,7 @@ type Delivery struct {
 	Failure *Failure
 	// NodeWrights of the inventory.
 	NodeWrights []NodeWrightView
-	// Open are the commits whose last known status is not final, oldest first.
+	// Open are the commits that were left without a final status, oldest first.
 	Open []string
 }
 
@@ -160,19 +161,21 @@ func (d Delivery) appliedStatus(commit string) CommitStatus {
 }
 
 // StillOpen are the commits to remember as not final: what is pending, and what was open and is not yet known to be shown
-// as final. Shown are the final statuses that the forge is known to show. At most ten, the newest last.
+// as final. Shown are the final states that the forge is known to show. At most ten, the newest last.
 func StillOpen(open []string, wanted []CommitStatus, shown map[string]CommitState) []string {
 	var out []string
-	seen := map[string]bool{}
 	for _, commit := range open {
-		for _, w := range wanted {
-			if w.Commit == commit && !(w.State.Final() && shown[commit] == w.State) {
-				out, seen[commit] = append(out, commit), true
-			}
+		i := slices.IndexFunc(wanted, func(w CommitStatus) bool { return w.Commit == commit })
+		ended := i < 0 && shown[commit] != ""
+		if i >= 0 {
+			ended = wanted[i].State.Final() && shown[commit] == wanted[i].State
+		}
+		if !ended {
+			out = append(out, commit)
 		}
 	}
 	for _, w := range wanted {
-		if !seen[w.Commit] && !w.State.Final() {
+		if !w.State.Final() && !slices.Contains(out, w.Commit) {
 			out = append(out, w.Commit)
 		}
 	}
