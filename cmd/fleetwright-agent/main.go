@@ -10,7 +10,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -33,7 +35,7 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	code := run(ctx, os.Args[1:])
+	code := program{terminationLog: terminationLog, out: os.Stdout, err: os.Stderr}.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -45,14 +47,20 @@ func version() string {
 	return "unknown"
 }
 
-func run(ctx context.Context, args []string) int {
+// program is where an execution writes to.
+type program struct {
+	terminationLog string
+	out, err       io.Writer
+}
+
+func (p program) run(ctx context.Context, args []string) int {
 	inv, err := agent.ParseArgs(args)
 	if err != nil {
-		return usageError(inv, err)
+		return p.usageError(inv, err)
 	}
 	settings, err := agent.ReadSettings(os.Environ())
 	if err != nil {
-		return usageError(inv, err)
+		return p.usageError(inv, err)
 	}
 	root := host.Root(inv.Root)
 	bootFile := host.BootIDFile
@@ -61,32 +69,30 @@ func run(ctx context.Context, args []string) int {
 	}
 	a := &agent.Agent{
 		Root: root, Runner: host.Exec{Root: root, Grace: stepGrace}, Settings: settings,
-		Boot: func() (string, error) { return host.BootID(bootFile) }, Now: time.Now, Out: os.Stdout,
+		Boot: func() (string, error) { return host.BootID(bootFile) }, Now: time.Now, Out: p.out,
 	}
 	r := a.Run(ctx, inv)
-	terminate(r)
+	p.terminate(r)
 	if r.Outcome != agent.Succeeded {
 		return 1
 	}
 	return 0
 }
 
-func usageError(inv agent.Invocation, err error) int {
-	fmt.Fprintln(os.Stderr, "fleetwright-agent:", err)
-	terminate(agent.Result{Stage: inv.Mode, Outcome: agent.Failed, ExitCode: 2, Message: err.Error()})
+func (p program) usageError(inv agent.Invocation, err error) int {
+	fmt.Fprintln(p.err, "fleetwright-agent:", err)
+	p.terminate(agent.Result{Stage: inv.Mode, Outcome: agent.Failed, ExitCode: 2, Message: err.Error()})
 	return 2
 }
 
 // terminate writes the result for the kubelet. Outside a pod there is no such file, and the log says it all.
-func terminate(r agent.Result) {
-	f, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+func (p program) terminate(r agent.Result) {
+	f, err := os.OpenFile(p.terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return
 	}
-	if _, err := f.Write(r.TerminationMessage()); err != nil {
-		fmt.Fprintln(os.Stderr, "fleetwright-agent: write termination message:", err)
-	}
-	if err := f.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, "fleetwright-agent: write termination message:", err)
+	_, err = f.Write(r.TerminationMessage())
+	if err = errors.Join(err, f.Close()); err != nil {
+		fmt.Fprintln(p.err, "fleetwright-agent: write termination message:", err)
 	}
 }
