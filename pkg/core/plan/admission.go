@@ -26,8 +26,11 @@ func (p *pass) candidates(v *view, c *compartment) []*member {
 // wantsAdmission: not complete, no turn of this round open, nothing of an earlier one still running, and, if it failed
 // in this round, healed or asked to be retried.
 func (v *view) wantsAdmission(m *member) bool {
-	if _, pending := v.intents[m.node.UID]; pending || v.underRelease(m) {
-		return false
+	if _, pending := v.intents[m.node.UID]; pending || v.decisions[m.node.Name].Record != nil || v.underRelease(m) {
+		return false // what this pass records is seen first
+	}
+	if m.rec.Outcome == noderecord.Failed && v.anyExecution(m.node, Execution.running) {
+		return false // it may still come good, and its end is recorded before anything else
 	}
 	if v.current(m.rec) {
 		switch m.rec.Outcome {
@@ -38,7 +41,7 @@ func (v *view) wantsAdmission(m *member) bool {
 		}
 	}
 	if m.rec.IsOpen() {
-		return m.rec.Started && atRest(m.rec) && v.decisions[m.node.Name].Record == nil
+		return m.rec.Started && atRest(m.rec)
 	}
 	return len(m.work) > 0 || m.rec.Outcome == noderecord.Failed && v.ownsCordon(m)
 }
@@ -98,13 +101,17 @@ func (p *pass) goesFirst(v *view, m *member) (*view, string) {
 	return nil, ""
 }
 
+// firstIncomplete names a targeted node that is not complete; empty if all are.
 func (v *view) firstIncomplete() string {
-	for _, m := range v.members {
-		if m.targeted && !m.complete() {
-			return m.node.Name
-		}
+	if v.late != nil {
+		return *v.late
 	}
-	return ""
+	late := ""
+	if i := slices.IndexFunc(v.members, func(m *member) bool { return m.targeted && !m.complete() }); i >= 0 {
+		late = v.members[i].node.Name
+	}
+	v.late = &late
+	return late
 }
 
 func (v *view) compareCandidates(c *compartment, a, b *member) int {

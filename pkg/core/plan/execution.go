@@ -7,6 +7,7 @@ import (
 	"time"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
 
@@ -54,7 +55,7 @@ func (t *turn) succeed(name string, pkg noderecord.Package) {
 	case PhasePost:
 		pkg.Post, pkg.Stage = false, nwv1.StagePostInterrupt
 	case PhaseUninstall:
-		if old := t.p.in.Snapshots[pkg.Snapshot]; old.Interrupt == nil {
+		if t.removed(name, pkg).Interrupt == nil {
 			t.forget(name)
 			return
 		}
@@ -67,6 +68,15 @@ func (t *turn) succeed(name string, pkg noderecord.Package) {
 	t.healed = true
 }
 
+// removed is the definition of a package that is being taken off: its snapshot, or else what is wanted.
+func (t *turn) removed(name string, pkg noderecord.Package) desired.Package {
+	if old, known := t.p.in.Snapshots[pkg.Snapshot]; known {
+		return old
+	}
+	def, _ := t.v.nw.Desired.ByName(name)
+	return def
+}
+
 // applied is the package after its apply or upgrade stage.
 func applied(pkg noderecord.Package) noderecord.Package {
 	pkg.Applied, pkg.From, pkg.Fresh = pkg.Attempted, "", false
@@ -76,7 +86,7 @@ func applied(pkg noderecord.Package) noderecord.Package {
 // recordFailure records an attempt that failed. Stages that succeeded in it are not run again. A disruption of the
 // pod is no failure of the package.
 func (t *turn) recordFailure(name string, pkg noderecord.Package, e Execution) {
-	if slices.Contains(e.Done, nwv1.StageApply) || slices.Contains(e.Done, nwv1.StageUpgrade) {
+	if installed(e) {
 		pkg = applied(pkg)
 	}
 	pkg.Running = ""
@@ -95,6 +105,22 @@ func (t *turn) recordFailure(name string, pkg noderecord.Package, e Execution) {
 	t.put(name, pkg)
 }
 
+// installed reports whether the apply or upgrade stage of the execution succeeded.
+func installed(e Execution) bool {
+	return slices.Contains(e.Done, nwv1.StageApply) || slices.Contains(e.Done, nwv1.StageUpgrade)
+}
+
+// stuck reports whether the execution has not begun a stage or cannot go on: deleting it loses nothing.
+func (e Execution) stuck() bool {
+	return !e.Ended() && (e.State == ExecutionPending || e.Trouble != "")
+}
+
+// running reports whether a stage of the execution is running.
+func (e Execution) running() bool { return e.State == ExecutionRunning && e.Trouble == "" }
+
+// atWork reports whether a stage of the execution is running, or may begin at any moment.
+func (e Execution) atWork() bool { return !e.Ended() && e.Trouble == "" }
+
 func failureOf(name string, e Execution) *noderecord.Failure {
 	f := &noderecord.Failure{
 		Package: name, Stage: e.Stage, ExitCode: e.ExitCode, Reason: string(PackageFailed), Message: tail(e.Message),
@@ -105,19 +131,11 @@ func failureOf(name string, e Execution) *noderecord.Failure {
 	return f
 }
 
-// watch looks at an execution that has not ended: trouble that outlasts its tolerance, and deadlines, make the node
-// fail while the execution may still come good.
+// watch looks at an execution that has not ended: trouble that outlasts its tolerance, and deadlines, make the node fail
+// while the execution may still come good.
 func (t *turn) watch(name string, e Execution) {
 	t.running = append(t.running, e)
-	if e.Trouble == ImagePull {
-		at := e.TroubleSince.Add(t.p.in.Settings.PullTolerance)
-		if !t.p.in.Now.Before(at) {
-			t.stuck = &noderecord.Failure{
-				Package: name, Stage: e.Stage, Reason: string(ImagePull), Message: tail(e.TroubleMessage),
-			}
-		}
-		t.p.wakeAt(at)
-	}
+	t.watchTrouble(name, e)
 	limit := t.timeoutOf(name, Phase(t.rec.Packages[name].Running))
 	if limit == 0 {
 		return
@@ -130,6 +148,21 @@ func (t *turn) watch(name string, e Execution) {
 			Message: fmt.Sprintf("the execution did not end within %s", limit),
 		}
 		t.overdue = append(t.overdue, e.Name)
+	}
+	t.p.wakeAt(at)
+}
+
+// watchTrouble ends the turn when an image cannot be pulled, or a container not be started, for longer than is
+// tolerated. The execution stays and may still come good.
+func (t *turn) watchTrouble(name string, e Execution) {
+	if e.Trouble != ImagePull && e.Trouble != ContainerCannotRun {
+		return
+	}
+	at := e.TroubleSince.Add(t.p.in.Settings.PullTolerance)
+	if !t.p.in.Now.Before(at) {
+		t.stuck = &noderecord.Failure{
+			Package: name, Stage: e.Stage, Reason: string(e.Trouble), Message: tail(e.TroubleMessage),
+		}
 	}
 	t.p.wakeAt(at)
 }

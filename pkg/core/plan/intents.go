@@ -33,20 +33,37 @@ func (p *pass) writeIntent(v *view, n *Node, intent fleetv1.LedgerIntent) {
 		v.because(n.Name, AdmissionUnconfirmed, "", "the node's record cannot be read: "+n.Malformed[v.nw.Name])
 		return
 	}
+	if code, object, message := p.heldBack(v); code != "" && !intent.Withdrawn {
+		v.because(n.Name, code, object, message) // the intent keeps its slot; nothing new starts
+		return
+	}
 	t := p.newTurn(v, m)
 	t.admit(intent)
 	if intent.Withdrawn {
-		t.rec.Outcome, t.rec.EndedAt, t.d.Cordon = noderecord.Released, t.now(), CordonKeep
-		t.dropCordon()
-		t.d.Action = ActionRelease
+		t.withdraw()
 	}
 	t.because(AdmissionUnconfirmed, "", "the node's admission is not confirmed yet")
 	t.flush()
 }
 
+// withdraw takes an admission back. A node that was under way before it stays open, so that it keeps its slot and its
+// cordon until it is admitted again; the others leave a tombstone.
+func (t *turn) withdraw() {
+	t.d.Action, t.d.Cordon = ActionRelease, CordonKeep
+	if t.m.underWay() {
+		return
+	}
+	t.rec.Outcome, t.rec.EndedAt = noderecord.Released, t.now()
+	t.dropCordon()
+}
+
+// underWay reports whether a turn of the node has begun to run something and is not ended.
+func (m *member) underWay() bool { return m.rec.IsOpen() && m.rec.Started }
+
 // admit opens the turn: the record, and the cordon where an interrupt is to come.
 func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	r := &t.rec
+	t.keepDone()
 	if r.Round != intent.Round || r.NodeWright != t.v.nw.UID {
 		for name, pkg := range r.Packages {
 			pkg.Attempt = 0
@@ -56,7 +73,8 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	}
 	r.NodeWright, r.Node = t.v.nw.UID, t.m.node.UID
 	r.Round, r.Batch, r.Compartment, r.Order = intent.Round, intent.Batch, intent.Compartment, intent.Order
-	r.Started, r.Outcome, r.EndedAt, r.ReadyAt, r.DrainSince = false, noderecord.Open, nil, nil, nil
+	r.Started = t.m.underWay() // what ran in an earlier round forbids to release the turn
+	r.Outcome, r.EndedAt, r.ReadyAt, r.DrainSince = noderecord.Open, nil, nil, nil
 	r.Failure, r.Healed, r.Interrupt, r.Retried = nil, false, nil, t.v.nw.Retry
 	for name, pkg := range r.Packages {
 		pkg.Failures, pkg.NotBefore, pkg.Running = 0, nil, ""
@@ -70,22 +88,28 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	t.act(ActionAdmit)
 }
 
+// keepDone keeps the stages that succeeded in an execution that the new turn gives up.
+func (t *turn) keepDone() {
+	for name, pkg := range t.rec.Packages {
+		if pkg.Running == "" {
+			continue
+		}
+		if e, seen := t.v.executions[t.keyOf(name, pkg)]; seen && installed(e) {
+			t.put(name, applied(pkg))
+		}
+	}
+}
+
 // stopStuck deletes executions of an earlier turn that have not begun a stage or cannot go on: they would never end, and
 // nothing of this turn starts before they have.
 func (t *turn) stopStuck() {
 	for _, e := range t.m.node.Executions {
-		if e.NodeWright == t.v.nw.Name && !e.Ended() && (e.State == ExecutionPending || e.Trouble != "") {
+		if e.NodeWright == t.v.nw.Name && e.stuck() {
 			t.d.Stop = append(t.d.Stop, e.Name)
 		}
 	}
 	slices.Sort(t.d.Stop)
 }
 
-func (v *view) memberOf(n *Node) *member {
-	for _, m := range v.members {
-		if m.node == n {
-			return m
-		}
-	}
-	return nil
-}
+// memberOf is the node as a member of the view; nil if it is none.
+func (v *view) memberOf(n *Node) *member { return v.byNode[n] }

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 )
 
 // Compute makes the plan. It cannot fail, and equal inputs give equal plans.
@@ -24,7 +26,8 @@ func Compute(in Input) Output {
 	for _, v := range p.views { // 3. verdicts, halts, and who is admitted next
 		p.admissions(v)
 	}
-	p.sweep() // 4. what deleted NodeWrights left
+	p.tidy()  // 4. records of nodes at rest that say more than is wanted
+	p.sweep() // 5. what deleted NodeWrights left
 	for _, v := range p.views {
 		v.markComplete()
 		p.out.Statuses = append(p.out.Statuses, p.status(v))
@@ -53,6 +56,7 @@ type activity struct{ execution, interrupt bool }
 type view struct {
 	nw           *NodeWright
 	members      []*member
+	byNode       map[*Node]*member
 	compartments []*compartment
 	ledger       fleetv1.LedgerRollout
 	// changed says that the ledger entry must be written.
@@ -70,6 +74,10 @@ type view struct {
 	decisions map[string]Decision
 	// executions by key.
 	executions map[ExecutionKey]Execution
+	// outdated says that the NodeWright was read from an older view than the one that began its round.
+	outdated bool
+	// late caches firstIncomplete.
+	late *string
 }
 
 func newPass(in Input) *pass {
@@ -100,8 +108,10 @@ func (p *pass) newView(nw *NodeWright) *view {
 		executions: map[ExecutionKey]Execution{},
 	}
 	v.members = p.members(nw)
+	v.byNode = make(map[*Node]*member, len(v.members))
 	v.compartments = compartmentsOf(nw, v.members)
 	for _, m := range v.members {
+		v.byNode[m.node] = m
 		for _, e := range m.node.Executions {
 			if e.NodeWright == nw.Name {
 				v.executions[e.ExecutionKey] = e
@@ -118,6 +128,11 @@ func (s Settings) withDefaults() Settings {
 	s.PullTolerance = orDuration(s.PullTolerance, time.Minute)
 	s.RebootGrace = orDuration(s.RebootGrace, 2*time.Minute)
 	s.DrainRetry = orDuration(s.DrainRetry, 5*time.Second)
+	if s.RuntimeRequiredTaint.Key == "" {
+		s.RuntimeRequiredTaint = corev1.Taint{
+			Key: nwv1.RuntimeRequiredTaintKey, Value: nwv1.RuntimeRequiredTaintValue, Effect: corev1.TaintEffectNoSchedule,
+		}
+	}
 	return s
 }
 

@@ -9,20 +9,22 @@ import (
 // joined a completed rollout.
 func (p *pass) enterRound(v *view) {
 	led, known := p.in.Ledger.Rollouts[v.nw.Name]
+	v.ledger = cloneRollout(led)
+	newest := p.newestRound(v.nw.Name)
 	switch {
-	case v.nw.Problem != "":
-		v.ledger = cloneRollout(led) // what cannot be resolved begins nothing
+	case v.nw.Problem != "": // what cannot be resolved begins nothing
 	case !known || led.UID != v.nw.UID:
-		v.ledger = fleetv1.LedgerRollout{Round: v.newestRound()}
+		v.ledger = fleetv1.LedgerRollout{Round: newest}
 		v.begin(false)
-	case led.ContentHash != v.nw.Desired.Hash && v.nw.Generation >= led.Generation:
-		v.ledger = cloneRollout(led)
+	case v.nw.Generation < led.Generation:
+		v.outdated = true
+	case newest > led.Round: // a record that could not be read when the ledger was lost
+		v.ledger.Round = newest
+		v.begin(false)
+	case led.ContentHash != v.nw.Desired.Hash:
 		v.begin(false)
 	case led.Complete && v.hasIncomplete():
-		v.ledger = cloneRollout(led)
 		v.begin(true)
-	default:
-		v.ledger = cloneRollout(led)
 	}
 }
 
@@ -64,24 +66,18 @@ func (v *view) resetsBatchState() bool {
 	return true
 }
 
-// newestRound is the highest round that any node's record names, so that rounds only ever grow: also when the ledger
-// was lost or the object was created anew.
-func (v *view) newestRound() int64 {
+// newestRound is the highest round that the record of any node names, selected or not, so that rounds only ever grow:
+// also when the ledger was lost or the object was created anew. A node whose record is ahead of the ledger could never
+// be admitted, as its record would count as the confirmation.
+func (p *pass) newestRound(nodeWright string) int64 {
 	round := int64(0)
-	for _, m := range v.members {
-		round = max(round, m.rec.Round)
+	for _, n := range p.nodes {
+		round = max(round, n.Records[nodeWright].Round)
 	}
 	return round
 }
 
-func (v *view) hasIncomplete() bool {
-	for _, m := range v.members {
-		if m.targeted && !m.complete() {
-			return true
-		}
-	}
-	return false
-}
+func (v *view) hasIncomplete() bool { return v.firstIncomplete() != "" }
 
 // current reports whether the record's turn belongs to the round that the NodeWright is in.
 func (v *view) current(rec noderecord.Record) bool {
@@ -90,7 +86,7 @@ func (v *view) current(rec noderecord.Record) bool {
 
 // markComplete notes that every targeted node is complete, so that nodes that are not, later, form a new round.
 func (v *view) markComplete() {
-	if v.ledger.UID != v.nw.UID || v.ledger.Complete || v.nw.Problem != "" || v.hasIncomplete() || len(v.open) > 0 {
+	if v.ledger.UID != v.nw.UID || v.ledger.Complete || v.nw.Problem != "" || v.outdated || v.hasIncomplete() || len(v.open) > 0 {
 		return
 	}
 	v.ledger.Complete = true

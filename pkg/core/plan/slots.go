@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,9 +39,18 @@ func (v *view) hold(compartment string, node types.UID) {
 	v.holders[compartment][node] = true
 }
 
-// holdsSlot: an open turn; a failed node that we hold cordoned or that is not Ready; a cordon that is not yet released.
+// holdsSlot: an open turn; a cordon that is not yet released, of a failed node too; a node that failed, in whichever
+// round, and is not Ready; a node whose record cannot be read while something of ours runs on it.
 func (v *view) holdsSlot(m *member) bool {
-	return m.rec.IsOpen() || v.ownsCordon(m) || m.rec.Outcome == noderecord.Failed && v.current(m.rec) && !m.node.Ready
+	return m.rec.IsOpen() || v.ownsCordon(m) || m.rec.Outcome == noderecord.Failed && !m.node.Ready && !m.complete() ||
+		m.node.Malformed[v.nw.Name] != "" && v.anyExecution(m.node, notEnded)
+}
+
+func notEnded(e Execution) bool { return !e.Ended() }
+
+// anyExecution reports whether one of the NodeWright's executions on the node is as asked.
+func (v *view) anyExecution(n *Node, is func(Execution) bool) bool {
+	return slices.ContainsFunc(n.Executions, func(e Execution) bool { return e.NodeWright == v.nw.Name && is(e) })
 }
 
 // inUse counts the slots of a compartment, with the nodes that are out of service for other reasons where the budget

@@ -1,13 +1,9 @@
 package plan
 
 import (
-	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"time"
 
-	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
 
@@ -116,6 +112,8 @@ func (p *pass) heldBack(v *view) (code Code, object, message string) {
 		return Disabled, "", "the NodeWright is disabled"
 	case v.nw.Problem != "":
 		return Unresolved, "", v.nw.Problem
+	case v.outdated:
+		return Standby, "", "the NodeWright was read from a view that is older than its rollout"
 	}
 	for _, other := range p.views {
 		if other.nw.Paused && !other.nw.Disabled {
@@ -184,6 +182,11 @@ func (t *turn) workOn(left work) {
 		t.because(NodeNotReady, "", "the node is not Ready")
 		return
 	}
+	if name := t.leftover(); name != "" {
+		t.stopStuck()
+		t.because(EarlierExecution, "execution "+name, "an execution of an earlier turn is still running")
+		return
+	}
 	if left.disruptive() && !t.passGates() {
 		return
 	}
@@ -232,232 +235,6 @@ func (t *turn) waitsForRetry(notBefore *time.Time) bool {
 	return true
 }
 
-// start begins the next phase of packages: the record says so before their Jobs exist.
-func (t *turn) start(items work) {
-	t.d.CheckEarlier = !t.rec.Started
-	t.rec.Started = true
-	for _, it := range items {
-		stages := t.begin(it)
-		t.d.Start = append(t.d.Start, t.spec(it, stages))
-	}
-	t.p.markBegun(t.m.node.UID, activity{execution: true})
-	t.act(ActionRun)
-	t.because(Starting, "", "starting "+namesOf(items))
-}
-
-// spec is the execution of an item whose record says that it has begun.
-func (t *turn) spec(it item, stages []nwv1.Stage) ExecutionSpec {
-	pkg := t.rec.Packages[it.name]
-	return ExecutionSpec{
-		ExecutionKey: t.keyOf(it.name, pkg), Node: t.m.node.Name, Compartment: t.rec.Compartment, Batch: t.rec.Batch,
-		Order: t.rec.Order, Stages: stages, Definition: it.def, Fresh: pkg.Fresh,
-		Timeout: t.timeoutOf(it.name, Phase(pkg.Running)), Tolerations: t.v.nw.Spec.AdditionalTolerations,
-	}
-}
-
-// begin records that the next phase of a package is started, and returns its stages.
-func (t *turn) begin(it item) []nwv1.Stage {
-	stages := stagesOf(it)
-	pkg := it.rec.Clone()
-	switch it.next {
-	case PhaseInstall:
-		pkg = beginInstall(pkg, it)
-		t.d.Snapshots = append(t.d.Snapshots, it.def)
-	case PhaseConfig:
-		pkg = beginConfig(pkg, it)
-		t.d.Snapshots = append(t.d.Snapshots, it.def)
-	case PhaseUninstall:
-		pkg.Removing, pkg.Applied, pkg.Configured = true, "", ""
-	}
-	pkg.Running, pkg.Stage, pkg.State, pkg.NotBefore = string(it.next), stages[0], nwv1.StateInProgress, nil
-	pkg.Attempt++
-	t.put(it.name, pkg)
-	return stages
-}
-
-// beginInstall invalidates what was there: from now on an older success proves nothing.
-func beginInstall(pkg noderecord.Package, it item) noderecord.Package {
-	anew := pkg.Attempted != it.def.InstallHash || pkg.Applied != ""
-	pkg = beginConfig(pkg, it)
-	if !anew {
-		return pkg
-	}
-	if pkg.Version == it.def.Version {
-		pkg.Fresh = true
-	} else {
-		pkg.From, pkg.Fresh = pkg.Version, false
-	}
-	pkg.Version, pkg.Image, pkg.Digest = it.def.Version, it.def.Image, it.def.Digest
-	pkg.Attempted, pkg.Applied = it.def.InstallHash, ""
-	pkg.DueInstall, pkg.Removing, pkg.Post = true, false, false
-	return pkg
-}
-
-func beginConfig(pkg noderecord.Package, it item) noderecord.Package {
-	pkg.DueKeys = dueKeysAfter(it.def, pkg)
-	pkg.Keys = maps.Clone(it.def.KeyHashes)
-	pkg.AttemptedConfig, pkg.Configured, pkg.Snapshot = it.def.ConfigHash, "", it.def.SnapshotHash
-	return pkg
-}
-
-// recreateMissing asks again for executions that the record says were started and that are not seen. Their names are
-// fixed, so one that exists already is as good as created.
-func (t *turn) recreateMissing(left work) {
-	for _, name := range t.missing {
-		i := slices.IndexFunc(left, func(it item) bool { return it.name == name && string(it.next) == it.rec.Running })
-		if i < 0 || !t.m.node.Ready {
-			continue
-		}
-		t.d.Start = append(t.d.Start, t.spec(left[i], remainingStages(left[i])))
-		t.act(ActionRun)
-	}
-}
-
-// remainingStages are those of an execution that was begun: the record still says with which stage.
-func remainingStages(it item) []nwv1.Stage {
-	stages := stagesOf(it)
-	if it.next == PhaseInstall {
-		stages[0] = it.rec.Stage
-	}
-	return stages
-}
-
-// superseded: the turn is of an earlier round. What runs is finished, nothing more of it starts; nodes that nothing
-// ran on are released at once, the others keep their slot and wait for their admission to the newest round.
-func (t *turn) superseded() {
-	switch {
-	case !t.rec.Started:
-		t.release()
-	case !t.atRest():
-		t.stopUnbegun()
-		t.because(EarlierExecution, "", "an execution of an earlier round is still running")
-	case len(t.m.work) == 0 && len(workOf(t.v.nw.Desired, t.rec, t.p.in.Snapshots)) == 0:
-		t.conclude()
-	default:
-		t.because(Superseded, "", "the node waits for its admission to round "+fmt.Sprint(t.v.ledger.Round))
-	}
-}
-
-// stopUnbegun deletes executions that have not begun a stage: nothing is lost, and one that cannot pull its image would
-// never end. An interrupt is left alone where its execution exists; where it was only recorded it stays due.
-func (t *turn) stopUnbegun() {
-	if t.rec.Interrupt != nil {
-		if _, seen := t.v.executions[t.interruptKey()]; !seen {
-			t.rec.Interrupt = nil
-		}
-	}
-	for _, e := range t.running {
-		if e.State == ExecutionPending && e.Phase != PhaseInterrupt {
-			t.d.Stop = append(t.d.Stop, e.Name)
-		}
-	}
-	for _, name := range t.missing {
-		pkg := t.rec.Packages[name]
-		pkg.Running = ""
-		t.put(name, pkg)
-	}
-	if len(t.d.Stop) > 0 {
-		t.act(ActionRecord)
-	}
-}
-
-// deselected: the NodeWright does not select the node any more. What runs is finished, then the node is given back.
-func (t *turn) deselected() {
-	if !t.atRest() {
-		t.stopUnbegun()
-		t.because(EarlierExecution, "", "the node is no longer selected; an execution is still running")
-		return
-	}
-	t.release()
-}
-
-// release takes the turn back and leaves a tombstone.
-func (t *turn) release() {
-	t.rec.Outcome, t.rec.EndedAt = noderecord.Released, t.now()
-	t.dropCordon()
-	t.act(ActionRelease)
-}
-
-// giveBack releases a cordon that an ended turn still owns.
-func (t *turn) giveBack() {
-	if !t.v.ownsCordon(t.m) {
-		return
-	}
-	t.dropCordon()
-	t.act(ActionUncordon)
-	t.because(Uncordoning, "", "the node is being given back")
-}
-
-// conclude ends a turn whose work is done: the node is Ready, uncordoned by us and settled.
-func (t *turn) conclude() {
-	if !t.m.node.Ready {
-		t.rec.ReadyAt = nil
-		t.because(NodeNotReady, "", "all packages are done; the node is not Ready")
-		return
-	}
-	if t.rec.ReadyAt == nil {
-		t.rec.ReadyAt = t.now()
-	}
-	if t.v.ownsCordon(t.m) {
-		t.dropCordon()
-		t.act(ActionUncordon)
-		t.because(Uncordoning, "", "all packages are done; the node is being uncordoned")
-		return
-	}
-	if until := t.rec.ReadyAt.Add(t.v.settle()); t.p.in.Now.Before(until) {
-		t.p.wakeAt(until)
-		t.because(Settling, "", "the node has to stay Ready until "+until.UTC().Format(time.RFC3339))
-		return
-	}
-	t.succeedTurn()
-}
-
-func (t *turn) succeedTurn() {
-	t.rec.Outcome, t.rec.EndedAt, t.rec.Failure, t.rec.Healed = noderecord.Succeeded, t.now(), nil, false
-	for name, pkg := range t.rec.Packages {
-		if _, wanted := t.v.nw.Desired.ByName(name); !wanted {
-			delete(t.rec.Packages, name) // not wanted and nothing to uninstall: the files stay, the record goes
-			continue
-		}
-		pkg.DueInstall, pkg.DueKeys, pkg.Failures, pkg.NotBefore = false, nil, 0, nil
-		t.put(name, pkg)
-	}
-	t.act(ActionComplete)
-	t.because(Complete, "", "every package is done")
-}
-
-// fail ends the turn. The node stays cordoned if we cordoned it.
-func (t *turn) fail(failure noderecord.Failure) {
-	t.rec.Outcome, t.rec.EndedAt, t.rec.Failure, t.rec.ReadyAt = noderecord.Failed, t.now(), &failure, nil
-	t.d.Stop = append(t.d.Stop, t.overdue...)
-	t.act(ActionFail)
-	t.becauseFailed()
-}
-
-// heal lets a node whose trouble mended itself go on: what came good is recorded, and if nothing is left the node is
-// given back. For more it waits to be admitted again.
-func (t *turn) heal() {
-	left := workOf(t.v.nw.Desired, t.rec, t.p.in.Snapshots)
-	switch {
-	case !t.m.selected && t.atRest():
-		t.release()
-	case len(left) == 0 && t.atRest() && t.v.current(t.rec):
-		t.conclude()
-	case t.healed:
-		t.rec.Healed = true
-		t.act(ActionRecord)
-		t.becauseFailed()
-	default:
-		t.becauseFailed()
-	}
-}
-
-func (t *turn) dropCordon() {
-	if t.v.ownsCordon(t.m) {
-		t.d.Cordon = CordonDrop
-	}
-}
-
 // act names the decision; the first name stays, as it says most.
 func (t *turn) act(a Action) {
 	if t.d.Action == "" {
@@ -486,7 +263,7 @@ func (t *turn) flush() {
 		t.d.Record, t.d.Before = &rec, &before
 		t.act(ActionRecord)
 	}
-	if t.d.Action == "" && len(t.d.Suspend)+len(t.d.Unsuspend) > 0 {
+	if t.d.Action == "" && len(t.d.Suspend)+len(t.d.Unsuspend)+len(t.d.Stop) > 0 {
 		t.d.Action = ActionRecord
 	}
 	if t.d.Action == "" {
