@@ -74,7 +74,7 @@ func (p *pass) settleBatch(v *view, c *compartment) {
 		return
 	}
 	e.failed += p.lostMembers(v, c.name, led, e.seen)
-	led = c.rules.verdict(led, e.succeeded, e.failed, v.incompleteIn(c))
+	led = c.rules.verdict(led, e.succeeded, e.failed, v.progress(c))
 	led.Settled = true
 	p.keepVerdict(v, c, led, e.failures)
 }
@@ -151,12 +151,30 @@ func (p *pass) lostMembers(v *view, compartment string, led fleetv1.LedgerCompar
 	return len(lost)
 }
 
+// progress is the share, in percent, of the compartment's nodes that ended in this round, of those that ended or are still
+// to come. It is counted on the nodes that exist: one that fails, is deleted and created anew makes no progress.
+func (v *view) progress(c *compartment) int {
+	ended := 0
+	for _, m := range c.members {
+		if v.endedNow(m) {
+			ended++
+		}
+	}
+	if ended == 0 {
+		return 0
+	}
+	return ended * 100 / (ended + v.incompleteIn(c))
+}
+
+func (v *view) endedNow(m *member) bool {
+	return v.current(m.rec) && (m.rec.Outcome == noderecord.Succeeded || m.rec.Outcome == noderecord.Failed)
+}
+
 // incompleteIn counts the nodes of a compartment that have not ended in this round and are not complete.
 func (v *view) incompleteIn(c *compartment) int {
 	n := 0
 	for _, m := range c.members {
-		ended := v.current(m.rec) && (m.rec.Outcome == noderecord.Succeeded || m.rec.Outcome == noderecord.Failed)
-		if !ended && !m.complete() {
+		if !v.endedNow(m) && !m.complete() {
 			n++
 		}
 	}
@@ -180,7 +198,7 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 			failures = append(failures, m)
 		}
 		if int(led.WindowSucceeded+led.WindowFailed) >= c.rules.initial {
-			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.incompleteIn(c))
+			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.progress(c))
 			led.WindowSucceeded, led.WindowFailed = 0, 0
 		}
 		p.keepVerdict(v, c, led, failures)

@@ -23,14 +23,16 @@ func (t *turn) passGates() bool { return t.cordoned() && t.empty() }
 
 func (t *turn) cordoned() bool {
 	n := t.m.node
+	if !t.rec.Disruptive { // an interrupt that was added under way: the turn needs room that it did not ask for
+		if blocking, ok := t.p.clusterRoom(n); !ok {
+			t.because(WaitingForClusterBudget, "fleet "+blocking.Name, blocking.sentence())
+			return false
+		}
+		t.rec.Disruptive = true
+	}
 	if n.Unschedulable && (len(n.CordonOwners) == 0 || t.v.ownsCordon(t.m)) {
 		return true // ours, or a foreign one, which is used but not owned
 	}
-	if blocking, ok := t.p.clusterRoom(n); !ok && !t.rec.Disruptive {
-		t.because(WaitingForClusterBudget, "fleet "+blocking.Name, blocking.sentence())
-		return false
-	}
-	t.rec.Disruptive = true
 	t.d.Cordon = CordonTake
 	t.act(ActionCordon)
 	t.because(Cordoning, "", "the node is being cordoned")
@@ -124,6 +126,12 @@ func (p *pass) busyElsewhere(n *Node, nodeWright string) activity {
 			a.execution = a.execution || pkg.Running != "" && rec.Outcome == noderecord.Open
 		}
 	}
+	for _, e := range n.Executions { // also of turns that have ended: they may still be at work
+		if e.NodeWright != nodeWright && e.atWork() {
+			a.interrupt = a.interrupt || e.Phase == PhaseInterrupt
+			a.execution = a.execution || e.Phase != PhaseInterrupt
+		}
+	}
 	return a
 }
 
@@ -150,7 +158,7 @@ func (t *turn) because(code Code, object, message string) {
 func (t *turn) becauseFailed() {
 	f := t.rec.Failure
 	if f == nil {
-		f = &noderecord.Failure{Reason: string(PackageFailed)}
+		f = &noderecord.Failure{Reason: string(PackageFailed), Message: "what failed has mended itself; the node waits for its turn"}
 	}
 	t.because(Code(f.Reason), packageRef(f.Package), FailureSentence(*f))
 }
@@ -186,6 +194,10 @@ func FailureSentence(f noderecord.Failure) string {
 
 func (t *turn) becauseInterrupting() {
 	i := t.rec.Interrupt
+	if e, seen := t.v.executions[t.interruptKey()]; seen && !e.Ended() && e.Trouble != "" {
+		t.because(e.Trouble, packageRef(i.Packages[0]), "the "+string(i.Type)+" interrupt: "+e.TroubleMessage)
+		return
+	}
 	t.because(Interrupting, packageRef(i.Packages[0]), "the "+string(i.Type)+" interrupt is under way")
 }
 

@@ -54,6 +54,10 @@ func merged(due []item) (interrupt *nwv1.Interrupt, packages []string) {
 // execution exists.
 func (t *turn) interrupt(due work) {
 	what, packages := merged(due)
+	if what.Type == nwv1.InterruptReboot && t.m.node.BootID == "" {
+		t.because(NodeNotReady, "", "the node reports no boot ID, by which a reboot would be proven")
+		return
+	}
 	t.rec.Started = true
 	t.rec.Waves++
 	t.rec.Interrupt = &noderecord.Interrupt{
@@ -75,7 +79,7 @@ func (t *turn) interrupt(due work) {
 }
 
 func (t *turn) startInterrupt() {
-	t.d.Start = append(t.d.Start, t.interruptSpec())
+	t.launch(t.interruptSpec())
 	t.p.markBegun(t.m.node.UID, activity{interrupt: true})
 	t.act(ActionInterrupt)
 	t.becauseInterrupting()
@@ -130,12 +134,16 @@ func (t *turn) prove() {
 	e, seen := t.v.executions[t.interruptKey()]
 	if seen && !e.Ended() {
 		t.running = append(t.running, e)
+		t.watchTrouble(i.Packages[0], e)
 	}
 	switch {
 	case t.proven(e):
 		t.interruptDone()
 	case t.rec.Outcome == noderecord.Failed:
 	case t.interruptOverdue():
+		if seen && e.stuck() {
+			t.overdue = append(t.overdue, e.Name) // one that has not begun must not begin late
+		}
 		t.giveUpInterrupt(e, "was not proven within "+t.interruptTimeout().String())
 	case i.NotBefore != nil || !seen || !e.Ended():
 	case e.Disrupted && i.Type != nwv1.InterruptReboot:
@@ -149,7 +157,7 @@ func (t *turn) prove() {
 func (t *turn) proven(e Execution) bool {
 	i := t.rec.Interrupt
 	if i.Type == nwv1.InterruptReboot {
-		return t.m.node.BootID != "" && t.m.node.BootID != i.BootIDBefore
+		return i.BootIDBefore != "" && t.m.node.BootID != "" && t.m.node.BootID != i.BootIDBefore
 	}
 	return e.State == ExecutionSucceeded
 }
@@ -234,8 +242,10 @@ func (t *turn) interrupting() {
 		i.Attempt++
 		i.NotBefore, i.At, i.BootIDBefore = nil, t.p.in.Now, t.m.node.BootID
 		t.startInterrupt()
-	case i.NotBefore == nil && !seen && t.m.node.Ready && t.passGates():
-		t.startInterrupt()
+	case i.NotBefore == nil && !seen && t.m.node.Ready:
+		if t.leftover() == "" && t.passGates() {
+			t.startInterrupt()
+		}
 	case i.NotBefore == nil || !t.m.node.Ready:
 		t.becauseInterrupting()
 	}

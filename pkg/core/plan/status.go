@@ -20,7 +20,7 @@ func statusOf(c Code) nwv1.Status {
 		return nwv1.StatusPaused
 	case Disabled:
 		return nwv1.StatusDisabled
-	case PackageFailed, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ImagePull:
+	case PackageFailed, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ImagePull, ContainerCannotRun:
 		return nwv1.StatusErroring
 	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
 		return nwv1.StatusBlocked
@@ -138,7 +138,7 @@ func (p *pass) fold(v *view, s Status) nwv1.Status {
 		return nwv1.StatusBlocked
 	case s.Complete == s.Total && len(v.open) == 0:
 		return nwv1.StatusComplete
-	case s.InProgress > 0:
+	case s.InProgress > 0 || s.Complete == s.Total:
 		return nwv1.StatusInProgress
 	case s.Failed > 0:
 		return nwv1.StatusErroring

@@ -122,15 +122,14 @@ func (r rules) shrunk(size int) int {
 	return size / r.factor
 }
 
-// verdict judges ended nodes. A batch of which nobody ended counts neither way.
-func (r rules) verdict(c fleetv1.LedgerCompartment, succeeded, failed, incomplete int) fleetv1.LedgerCompartment {
+// verdict judges ended nodes at a progress in percent. A batch of which nobody ended counts neither way.
+func (r rules) verdict(c fleetv1.LedgerCompartment, succeeded, failed, progress int) fleetv1.LedgerCompartment {
 	c.Succeeded += int32(succeeded)
 	c.Failed += int32(failed)
 	if succeeded+failed == 0 {
 		return c
 	}
-	ended := int(c.Succeeded + c.Failed)
-	early := ended*100/(ended+incomplete) < r.safetyLimit
+	early := progress < r.safetyLimit
 	bad := succeeded*100/(succeeded+failed) < r.batchThreshold
 	c.LastBad = bad && early
 	switch {

@@ -40,6 +40,11 @@ func (p *pass) sweepNode(n *Node, name string) {
 	d := Decision{
 		NodeWright: name, NodeWrightUID: before.NodeWright, Node: n.Name, NodeUID: n.UID, Action: ActionRelease, Erase: true,
 	}
+	if d.Stop = unfinished(n, name); len(d.Stop) > 0 {
+		d.Erase, d.Before = false, &before // the cordon goes when nothing of it runs any more
+		p.out.Decisions = append(p.out.Decisions, d)
+		return
+	}
 	if slices.Contains(n.CordonOwners, name) {
 		d.Cordon = CordonDrop
 	}
@@ -56,12 +61,19 @@ func (p *pass) sweepNode(n *Node, name string) {
 		}
 		d.Record = &rec
 	}
+	p.out.Decisions = append(p.out.Decisions, d)
+}
+
+// unfinished are the names of a NodeWright's executions on the node that have not ended, sorted.
+func unfinished(n *Node, nodeWright string) []string {
+	var out []string
 	for _, e := range n.Executions {
-		if e.NodeWright == name && !e.Ended() {
-			d.Stop = append(d.Stop, e.Name)
+		if e.NodeWright == nodeWright && !e.Ended() {
+			out = append(out, e.Name)
 		}
 	}
-	p.out.Decisions = append(p.out.Decisions, d)
+	slices.Sort(out)
+	return out
 }
 
 func anythingApplied(rec noderecord.Record) bool {

@@ -128,7 +128,8 @@ func tolerated(tolerations []corev1.Toleration, taint corev1.Taint) bool {
 		if t.Operator == corev1.TolerationOpExists {
 			return true
 		}
-		return t.Key != "" && t.Value == taint.Value
+		equal := t.Operator == "" || t.Operator == corev1.TolerationOpEqual
+		return equal && t.Key != "" && t.Value == taint.Value
 	})
 }
 
