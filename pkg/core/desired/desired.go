@@ -59,7 +59,7 @@ func (s Set) ByName(name string) (Package, bool) {
 	return s.Packages[i], true
 }
 
-// Problem is a reference that cannot be resolved.
+// Problem is a reference that cannot be resolved, or a dependency that can never be met.
 type Problem struct {
 	// Field is the path in the NodeWright, like `spec.packages.tuning.packageRef.name`.
 	Field string
@@ -68,6 +68,7 @@ type Problem struct {
 }
 
 // Resolve returns the package set of a NodeWright. A problem concerns one package; the others are resolved all the same.
+// With a problem the set is not what anybody wants: it is there to be looked at, not to be put on a node.
 func Resolve(nw *nwv1.NodeWright, catalogue map[string]*fleetv1.Package) (Set, []Problem) {
 	var set Set
 	var problems []Problem
@@ -81,7 +82,7 @@ func Resolve(nw *nwv1.NodeWright, catalogue map[string]*fleetv1.Package) (Set, [
 		set.Packages = append(set.Packages, build(name, merged))
 	}
 	set.Hash = setHash(set.Packages)
-	return set, problems
+	return set, append(problems, dependencyProblems(set, nw.Spec.Packages)...)
 }
 
 // merge applies an entry over the Package that it refers to: entry fields override, maps merge by key.
