@@ -259,8 +259,8 @@ func (t *turn) forget(name string) { delete(t.rec.Packages, name) }
 // flush turns what was decided into a decision, with the record if it changed.
 func (t *turn) flush() {
 	if !reflect.DeepEqual(t.rec, t.m.rec) && noderecord.Encode(t.rec) != noderecord.Encode(t.m.rec) {
-		rec, before := t.rec, t.m.node.Records[t.v.nw.Name]
-		t.d.Record, t.d.Before = &rec, &before
+		rec := t.rec
+		t.d.Record = &rec
 		t.act(ActionRecord)
 	}
 	if t.d.Action == "" && len(t.d.Suspend)+len(t.d.Unsuspend)+len(t.d.Stop) > 0 {
@@ -269,9 +269,8 @@ func (t *turn) flush() {
 	if t.d.Action == "" {
 		return
 	}
-	if t.d.Before == nil {
-		before := t.m.node.Records[t.v.nw.Name]
-		t.d.Before = &before
+	if seen, had := t.m.node.Records[t.v.nw.Name]; had {
+		t.d.Before = &seen
 	}
 	t.d.Status = statusOf(t.v.reasons[t.m.node.Name].Code)
 	t.v.decide(t.d)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -13,15 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
+// tb is what the world needs of a test, ordinary or of random input.
+type tb interface {
+	require.TestingT
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
 // world is a cluster in memory that carries out what the planner decides, and watches the invariants with its own eyes.
 type world struct {
-	t     *testing.T
+	t     tb
 	in    plan.Input
 	nodes map[string]*plan.Node
 	pods  map[string][]*corev1.Pod
@@ -35,17 +42,22 @@ type world struct {
 	frozen func(e plan.Execution) bool
 	// ceiling is checked against the nodes that are out of service or at work, after every pass; 0 is unchecked.
 	ceiling int
+	// ceilings and compartmentOf, where given, are what checkAdmissions counts with.
+	ceilings      func(nodeWright, compartment string) (int, bool)
+	compartmentOf func(n *plan.Node) string
 	// lost says that the write of a decision is refused.
 	lost func(d plan.Decision) bool
 
 	last   plan.Output
 	passes int
+	// stale says that the decisions being carried out were made from an older view.
+	stale bool
 	// succeeded are the stages that ended well, to see that none does twice in a round.
 	succeeded map[string]int
 	log       []string
 }
 
-func newWorld(t *testing.T, nodes int) *world {
+func newWorld(t tb, nodes int) *world {
 	w := &world{
 		t: t, nodes: map[string]*plan.Node{}, pods: map[string][]*corev1.Pod{}, jobs: map[string]*plan.Execution{},
 		specs: map[string]plan.ExecutionSpec{}, succeeded: map[string]int{},
@@ -170,6 +182,7 @@ func (w *world) pass() plan.Output {
 		out = plan.Compute(in)
 	}
 	if out.Ledger != nil {
+		w.checkAdmissions(*out.Ledger)
 		w.in.Ledger = *out.Ledger.DeepCopy()
 	}
 	for _, d := range out.Decisions {
@@ -183,6 +196,73 @@ func (w *world) pass() plan.Output {
 	return out
 }
 
+// checkAdmissions looks at the admissions of a ledger that is about to be written: none after a halt, and none that
+// raises a compartment above its ceiling.
+func (w *world) checkAdmissions(next fleetv1.LedgerSpec) {
+	for name, roll := range next.Rollouts {
+		old := w.in.Ledger.Rollouts[name]
+		fresh := map[string]int{}
+		for _, i := range roll.Intents {
+			if !i.Withdrawn && !slices.Contains(old.Intents, i) && !w.holds(name, i.NodeUID) {
+				fresh[i.Compartment]++
+			}
+			if i.Round == old.Round && !slices.Contains(old.Intents, i) && old.Resumed == roll.Resumed {
+				require.Nil(w.t, old.Compartments[i.Compartment].Halt, "an admission after a halt: %v", i)
+			}
+		}
+		for c := range fresh {
+			if ceiling, known := w.ceilingOf(name, c); known {
+				require.LessOrEqual(w.t, len(w.slots(name, c, roll)), ceiling, "compartment %s of %s", c, name)
+			}
+		}
+	}
+}
+
+// ceilingOf counts for itself what a compartment allows.
+func (w *world) ceilingOf(nodeWright, compartment string) (int, bool) {
+	if w.ceilings == nil {
+		return 0, false
+	}
+	return w.ceilings(nodeWright, compartment)
+}
+
+// slots are the nodes that hold a slot of a compartment once the ledger's admissions are carried out.
+func (w *world) slots(nodeWright, compartment string, roll fleetv1.LedgerRollout) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, n := range w.nodes {
+		in := n.Records[nodeWright].Compartment == compartment || w.compartmentOf != nil && w.compartmentOf(n) == compartment
+		if in && w.holds(nodeWright, n.UID) {
+			out[n.UID] = true
+		}
+	}
+	for _, i := range roll.Intents {
+		if i.Compartment == compartment && w.exists(i.NodeUID) {
+			out[i.NodeUID] = true
+		}
+	}
+	return out
+}
+
+func (w *world) exists(uid types.UID) bool {
+	for _, n := range w.nodes {
+		if n.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether a node is at work or out of service because of a NodeWright.
+func (w *world) holds(nodeWright string, uid types.UID) bool {
+	for _, n := range w.nodes {
+		r := n.Records[nodeWright]
+		if n.UID == uid && (r.IsOpen() || slices.Contains(n.CordonOwners, nodeWright)) {
+			return true
+		}
+	}
+	return false
+}
+
 // do carries out one decision and checks the invariants that one decision can break.
 func (w *world) do(d plan.Decision) {
 	n, ok := w.nodes[d.Node]
@@ -191,6 +271,9 @@ func (w *world) do(d plan.Decision) {
 	}
 	w.logf("%s %s/%s", d.Action, d.NodeWright, d.Node)
 	before := n.Records[d.NodeWright]
+	if w.stale && (d.Before != nil) && noderecord.Encode(before) != noderecord.Encode(*d.Before) {
+		return // refused by the test of the whole old record
+	}
 	if d.Before != nil {
 		require.Equal(w.t, noderecord.Encode(before), noderecord.Encode(*d.Before), "the decision was made on another record")
 	}
@@ -205,11 +288,17 @@ func (w *world) do(d plan.Decision) {
 	for _, name := range d.Stop {
 		delete(w.jobs, name)
 	}
+	for _, name := range d.Suspend {
+		w.jobs[name].Suspended = true
+	}
+	for _, name := range d.Unsuspend {
+		w.jobs[name].Suspended = false
+	}
 	for _, s := range d.Start {
 		w.start(n, s, d.CheckEarlier)
 	}
 	for _, e := range d.Evict {
-		require.True(w.t, n.Unschedulable, "an eviction on a node that is not cordoned")
+		require.True(w.t, w.stale || n.Unschedulable, "an eviction on a node that is not cordoned")
 		w.removePod(d.Node, e.UID)
 	}
 }
@@ -233,7 +322,7 @@ func (w *world) cordon(n *plan.Node, d plan.Decision) {
 
 func (w *world) start(n *plan.Node, s plan.ExecutionSpec, checkEarlier bool) {
 	name := jobName(s.ExecutionKey)
-	if _, exists := w.jobs[name]; exists {
+	if _, exists := w.jobs[name]; exists || n.UID != s.NodeUID {
 		return
 	}
 	for _, j := range w.jobs {
@@ -247,6 +336,8 @@ func (w *world) start(n *plan.Node, s plan.ExecutionSpec, checkEarlier bool) {
 	for _, j := range w.jobs {
 		require.False(w.t, !j.Ended() && j.NodeUID == s.NodeUID && j.NodeWright == s.NodeWright && j.Package == s.Package,
 			"two executions of package %q on %s", s.Package, n.Name)
+		require.False(w.t, !j.Ended() && j.NodeUID == s.NodeUID && j.Phase == plan.PhaseInterrupt && j.Trouble == "",
+			"%s/%s starts on %s beside the interrupt %s", s.NodeWright, s.Package, n.Name, j.Name)
 	}
 	w.specs[name] = s
 	w.jobs[name] = &plan.Execution{
@@ -260,7 +351,7 @@ func (w *world) checkInterrupt(n *plan.Node, s plan.ExecutionSpec) {
 	require.True(w.t, n.Unschedulable, "an interrupt on a node that is not cordoned")
 	require.Empty(w.t, w.pods[n.Name], "an interrupt with pods on the node")
 	for _, j := range w.jobs {
-		require.False(w.t, j.NodeUID == n.UID && !j.Ended(), "an interrupt while %s runs", j.Name)
+		require.False(w.t, j.NodeUID == n.UID && !j.Ended() && j.Trouble == "", "an interrupt while %s runs", j.Name)
 	}
 	require.NotEmpty(w.t, s.Interrupt.Packages)
 }
