@@ -54,6 +54,9 @@ func newHistory(t *rapid.T) *history {
 		return 0
 	}
 	h.compartmentOf = func(n *plan.Node) string {
+		if n.Labels["pool"] != "gpu" {
+			return "" // not selected: it holds the slot that it was admitted to, and no other
+		}
 		if n.Labels["zone"] == "a" {
 			return "zone-a"
 		}
@@ -333,7 +336,10 @@ func (h *history) edit(name string) {
 	zoneA, rest := h.drawDefault("zone-a"), h.drawDefault("default")
 	h.budgets[name] = map[string]nwv1.DeploymentBudget{"zone-a": zoneA.Budget, nwv1.DefaultCompartment: rest.Budget}
 	h.nodeWright(name, func(nw *plan.NodeWright) {
-		nw.UID = types.UID("uid-" + name)
+		if nw.Generation == 1 {
+			h.created++
+			nw.UID = types.UID(fmt.Sprintf("uid-%s-%d", name, h.created))
+		}
 		nw.Spec.Serial = rapid.Bool().Draw(h.rt, "serial")
 		nw.Spec.PodNonInterruptLabels = metav1.LabelSelector{MatchLabels: map[string]string{"protected": "true"}}
 		nw.Policy = &nwv1.DeploymentPolicySpec{Default: rest, Compartments: []nwv1.Compartment{{

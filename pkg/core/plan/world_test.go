@@ -212,7 +212,7 @@ func (w *world) checkAdmissions(next fleetv1.LedgerSpec) {
 		}
 		for c := range fresh {
 			if ceiling, known := w.ceilingOf(name, c); known {
-				require.LessOrEqual(w.t, len(w.slots(name, c, roll)), ceiling, "compartment %s of %s", c, name)
+				require.LessOrEqual(w.t, len(w.slots(name, c, roll)), ceiling, "compartment %s of %s: %v\n%v", c, name, roll, w.log)
 			}
 		}
 	}
@@ -383,7 +383,7 @@ func (w *world) progress(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) 
 			return
 		}
 	}
-	key := fmt.Sprintf("%s/%d/%s/%s/%s/%d", e.NodeWright, e.Round, e.NodeUID, e.Package, e.Stage, e.Wave)
+	key := fmt.Sprintf("%s/%d/%s/%s/%s/%d", e.NodeWrightUID, e.Round, e.NodeUID, e.Package, e.Stage, e.Wave)
 	w.succeeded[key]++
 	require.Equal(w.t, 1, w.succeeded[key], "stage ran twice in a round: %s", key)
 	e.Done = append(e.Done, e.Stage)
