@@ -218,9 +218,7 @@ func (r *Delivery) reportChanges(p *deliveryPass, changes []report.Change) {
 		r.Metrics.change(c.Action)
 		switch {
 		case c.Drift():
-			r.event(p, happening{warning, report.EventDriftCorrected, report.ActionApply, c.String()})
-			object := &corev1.ObjectReference{APIVersion: c.Group + "/" + c.Version, Kind: c.Kind, Name: c.Name}
-			r.eventOn(object, p.fleet, happening{warning, report.EventDriftCorrected, report.ActionApply, c.String()})
+			r.tellDrift(p, c)
 		case c.Action == report.ObjectPruned:
 			r.event(p, happening{normal, report.EventPruned, report.ActionPrune, c.String()})
 		case c.Action == report.ObjectKept:
@@ -233,6 +231,17 @@ func (r *Delivery) reportChanges(p *deliveryPass, changes []report.Change) {
 		note := fmt.Sprintf("%s: %s", report.ShortRevision(p.revision.Name), changeList(written))
 		r.event(p, happening{normal, report.EventApplied, report.ActionApply, note})
 	}
+}
+
+// tellDrift names the object in the Fleet's event too: events that differ in nothing but their words are counted as one.
+func (r *Delivery) tellDrift(p *deliveryPass, c report.Change) {
+	h := happening{warning, report.EventDriftCorrected, report.ActionApply, c.String()}
+	if c.Action == report.ObjectRecreated {
+		h.reason = report.EventRecreated
+	}
+	object := &corev1.ObjectReference{APIVersion: c.Group + "/" + c.Version, Kind: c.Kind, Name: c.Name}
+	r.eventOn(p.fleet, object, h)
+	r.eventOn(object, p.fleet, h)
 }
 
 func changeList(changes []report.Change) string {

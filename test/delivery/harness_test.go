@@ -196,7 +196,9 @@ func ready(f *fleetv1.Fleet) metav1.Condition {
 	return metav1.Condition{}
 }
 
-func has(f *fleetv1.Fleet, kind string) bool { return meta.IsStatusConditionTrue(f.Status.Conditions, kind) }
+func has(f *fleetv1.Fleet, kind string) bool {
+	return meta.IsStatusConditionTrue(f.Status.Conditions, kind)
+}
 
 // untilReason waits for a reason of Ready at the Fleet's current generation.
 func (w *world) untilReason(f *fleetv1.Fleet, reason string) *fleetv1.Fleet {

@@ -166,7 +166,8 @@ func TestBadSources(t *testing.T) {
 			f.Spec.Source.URL, f.Spec.Source.SecretRef = w.git.SSHURL("fleet"), &meta.LocalObjectReference{Name: "ssh"}
 		})
 		w.untilApplied(f, good1)
-		require.Equal(t, "fleetwright/fleetwright/ssh", lastOf(w.notes("fleet", good1), "fleetwright/fleetwright/ssh", w).Context)
+		require.Eventually(t, func() bool { return speaks(w.notes("fleet", good1), "fleetwright/fleetwright/ssh") }, patience, moment)
+		w.clean()
 	})
 	t.Run("deleted branch", func(t *testing.T) {
 		w := w.in(t)
@@ -179,10 +180,10 @@ func TestBadSources(t *testing.T) {
 		now := w.until(f, func(now *fleetv1.Fleet) bool { return ready(now).Status == metav1.ConditionFalse })
 		require.Contains(t, []string{"RefNotFound", "EmptyRepository"}, ready(now).Reason)
 		require.Equal(t, before, w.versions())
+		w.clean()
 	})
 	t.Run("server down", func(t *testing.T) {
 		w := w.in(t)
-		w.clean()
 		f := w.fleet("down", "fleet", func(f *fleetv1.Fleet) { f.Spec.Source.SecretRef = &meta.LocalObjectReference{Name: "right"} })
 		w.untilApplied(f, good1)
 		before := w.versions()

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,13 +43,6 @@ func everything(w *world, f *fleetv1.Fleet) string {
 	return string(text)
 }
 
-// lastOf waits for a status under one context.
-func lastOf(notes []note, context string, w *world) note {
-	for _, n := range notes {
-		if n.Context == context {
-			return n
-		}
-	}
-	w.t.Fatalf("no status of %s among %v", context, notes)
-	return note{}
+func speaks(notes []note, context string) bool {
+	return slices.ContainsFunc(notes, func(n note) bool { return n.Context == context })
 }

@@ -41,8 +41,11 @@ const (
 	EventNewRevision = "NewRevision"
 	// EventApplied: objects were written.
 	EventApplied = "Applied"
-	// EventDriftCorrected: someone's change of an owned field, or deletion of an owned object, was put back.
+	// EventDriftCorrected: someone's change of an owned field was put back.
 	EventDriftCorrected = "DriftCorrected"
+	// EventRecreated: an owned object that someone had deleted was created again. A reason of its own, because events about
+	// one object for one reason are counted as one.
+	EventRecreated = "ObjectRecreated"
 	// EventPruned: an object that left the repository was deleted.
 	EventPruned = "Pruned"
 	// EventPruneSkipped: an object that left the repository was kept.
