@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -59,8 +60,7 @@ func matters(old, new any) bool {
 }
 
 func nodeMatters(before, after *corev1.Node) bool {
-	a, b := NodeView(before), NodeView(after)
-	return !equality.Semantic.DeepEqual(a, b) || before.UID != after.UID
+	return before.UID != after.UID || !reflect.DeepEqual(NodeView(before), NodeView(after))
 }
 
 func metaMatters(old any, after client.Object) bool {
