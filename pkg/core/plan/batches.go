@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,7 +58,7 @@ type ends struct {
 	open int
 	// seen are the nodes whose record or intent is there.
 	seen     int
-	failures []*member
+	failures []NodeFailure
 }
 
 // settleBatch takes the verdict over the newest batch once every node of it has ended. A verdict never changes.
@@ -73,14 +75,18 @@ func (p *pass) settleBatch(v *view, c *compartment) {
 	if e.open > 0 {
 		return
 	}
-	e.failed += p.lostMembers(v, c.name, led, e.seen)
+	if e.seen < int(led.Admitted) {
+		lost := p.lost(v, c.name, led.Batch)
+		e.failed += len(lost)
+		e.failures = append(e.failures, lost...)
+	}
 	led = c.rules.verdict(led, e.succeeded, e.failed, v.progress(c))
 	led.Settled = true
 	p.keepVerdict(v, c, led, e.failures)
 }
 
 // keepVerdict writes the verdict into the ledger, with the halt if it brings one.
-func (p *pass) keepVerdict(v *view, c *compartment, led fleetv1.LedgerCompartment, failures []*member) {
+func (p *pass) keepVerdict(v *view, c *compartment, led fleetv1.LedgerCompartment, failures []NodeFailure) {
 	if led.Halt == nil && c.rules.halts(led) {
 		led.Halt = &fleetv1.LedgerHalt{Batch: led.Batch, At: metav1.NewTime(p.in.Now.UTC()), Message: haltMessage(failures)}
 		v.withdrawIntents(c.name)
@@ -132,23 +138,29 @@ func (e *ends) add(m *member) {
 		e.succeeded++
 	case noderecord.Failed:
 		e.failed++
-		e.failures = append(e.failures, m)
+		e.failures = append(e.failures, m.failure())
 	}
 }
 
-// lostMembers counts the members of a batch whose node is gone and that have an execution which did not succeed.
-func (p *pass) lostMembers(v *view, compartment string, led fleetv1.LedgerCompartment, seen int) int {
-	if seen >= int(led.Admitted) {
-		return 0
-	}
-	lost := map[types.UID]bool{}
+// lost are the nodes that are gone and have an execution of this round that did not succeed, one entry for each, sorted.
+// An empty compartment stands for all of them, with every batch.
+func (p *pass) lost(v *view, compartment string, batch int32) []NodeFailure {
+	byUID := map[types.UID]NodeFailure{}
 	for _, e := range p.in.Orphans {
-		if e.NodeWrightUID == v.nw.UID && e.Round == v.ledger.Round && e.Compartment == compartment &&
-			e.Batch == led.Batch && e.State != ExecutionSucceeded {
-			lost[e.NodeUID] = true
+		inBatch := compartment == "" || e.Compartment == compartment && e.Batch == batch
+		if e.NodeWrightUID != v.nw.UID || e.Round != v.ledger.Round || !inBatch || e.State == ExecutionSucceeded {
+			continue
+		}
+		failure := NodeFailure{Node: e.Node, Failure: noderecord.Failure{
+			Package: e.Package, Stage: e.Stage, Reason: string(NodeLost), Message: "the node vanished while it was under way",
+		}}
+		if have, known := byUID[e.NodeUID]; !known || failure.Package < have.Package {
+			byUID[e.NodeUID] = failure
 		}
 	}
-	return len(lost)
+	return slices.SortedFunc(maps.Values(byUID), func(a, b NodeFailure) int {
+		return cmp.Or(compareStrings(a.Node, b.Node), compareStrings(a.Package, b.Package), compareStrings(string(a.Stage), string(b.Stage)))
+	})
 }
 
 // progress is the share, in percent, of the compartment's nodes that ended in this round, of those that ended or are still
@@ -188,14 +200,14 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 	if c.rules.failureThreshold == 0 || led.Batch == 0 {
 		return
 	}
-	var failures []*member
+	var failures []NodeFailure
 	for _, m := range v.uncountedEnds(c.name, led) {
 		led = counted(led, m.rec.Order)
 		if m.rec.Outcome == noderecord.Succeeded {
 			led.WindowSucceeded++
 		} else {
 			led.WindowFailed++
-			failures = append(failures, m)
+			failures = append(failures, m.failure())
 		}
 		if int(led.WindowSucceeded+led.WindowFailed) >= c.rules.initial {
 			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.progress(c))
@@ -241,23 +253,25 @@ func counted(led fleetv1.LedgerCompartment, order int32) fleetv1.LedgerCompartme
 	return led
 }
 
+// failure is why the turn of a node failed.
+func (m *member) failure() NodeFailure {
+	f := NodeFailure{Node: m.node.Name, Failure: noderecord.Failure{Reason: string(PackageFailed)}}
+	if m.rec.Failure != nil {
+		f.Failure = *m.rec.Failure
+	}
+	return f
+}
+
 // haltMessage names the first failed nodes with package, stage and exit code.
-func haltMessage(failures []*member) string {
+func haltMessage(failures []NodeFailure) string {
 	const most = 3
 	var parts []string
-	for i, m := range failures {
+	for i, f := range failures {
 		if i == most {
 			parts = append(parts, fmt.Sprintf("and %d more", len(failures)-most))
 			break
 		}
-		failure := noderecord.Failure{Reason: string(PackageFailed)}
-		if m.rec.Failure != nil {
-			failure = *m.rec.Failure
-		}
-		parts = append(parts, strings.TrimSpace(m.node.Name+": "+FailureSentence(failure)))
-	}
-	if len(parts) == 0 {
-		return "nodes vanished while they were under way"
+		parts = append(parts, strings.TrimSpace(f.Node+": "+FailureSentence(f.Failure)))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -16,7 +16,7 @@ func statusOf(c Code) nwv1.Status {
 	switch c {
 	case Complete:
 		return nwv1.StatusComplete
-	case Paused:
+	case Paused, Suspended:
 		return nwv1.StatusPaused
 	case Disabled:
 		return nwv1.StatusDisabled
@@ -52,6 +52,10 @@ func (p *pass) status(v *view) Status {
 		if code != Complete {
 			s.Reasons = append(s.Reasons, *counts[code])
 		}
+	}
+	if v.hasIncomplete() {
+		s.Failures = append(s.Failures, p.lost(v, "", 0)...)
+		slices.SortStableFunc(s.Failures, func(a, b NodeFailure) int { return compareStrings(a.Node, b.Node) })
 	}
 	for _, c := range v.compartments {
 		s.Compartments = append(s.Compartments, v.compartmentStatus(c))

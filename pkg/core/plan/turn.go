@@ -94,8 +94,9 @@ func (t *turn) hold() bool {
 		t.unsuspend()
 		return false
 	}
-	if code == Paused {
+	if code == Paused && len(t.running) > 0 {
 		t.suspend()
+		code, message = Suspended, "executions are suspended: "+message
 	}
 	t.because(code, object, message)
 	return true
