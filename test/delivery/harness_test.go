@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -34,7 +36,10 @@ import (
 	"github.com/fleetwright/fleetwright/test/gitserver"
 )
 
-func TestMain(m *testing.M) { cluster.Main(m, cluster.Options{}) }
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	cluster.Main(m, cluster.Options{})
+}
 
 const (
 	namespace = "fleetwright"
