@@ -22,7 +22,7 @@ import (
 const (
 	namespace = "fleetwright"
 	fleetName = "us-east-1"
-	repoName  = "acme-fleet.git"
+	repoName  = "acme-fleet"
 	nodeCount = 24
 )
 

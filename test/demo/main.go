@@ -9,6 +9,9 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // options are the flags of the demo.
@@ -23,6 +26,7 @@ type options struct {
 }
 
 func main() {
+	log.SetLogger(logr.Discard()) // the clients of the demo have nothing to say
 	var o options
 	flag.BoolVar(&o.keep, "keep", false, "leave everything running at the end and print the kubeconfig")
 	flag.DurationVar(&o.chaos, "chaos", 0, "kill the reconciler (SIGKILL) about this often; 0: never")

@@ -52,13 +52,13 @@ func (s *story) pushes() []chapter {
 		{title: "Push 1: kernel settings, without an interrupt", push: s.pushTuning, wantState: "success",
 			wantText: []string{"24/24"}, after: s.allComplete(tuning)},
 		{title: "Push 2: a kernel argument, which needs a reboot", push: s.pushKernel, wantState: "success",
-			wantText: []string{"24/24"}, during: s.endTrainingWhenItIsWaitedFor, after: s.rebootedAll},
+			wantText: []string{"all 2 NodeWrights complete"}, during: s.endTrainingWhenItIsWaitedFor, after: s.rebootedAll},
 		{title: "Push 3: a typo", push: s.pushTypo, wantState: "failure",
 			wantText: []string{kernelFile + ":"}, after: s.nothingChanged},
 		{title: "Push 4: a version that fails on the nodes", push: s.pushBroken, wantState: "failure",
 			wantText: []string{"kernel-args", "config", "exit code 3"}, after: s.halted},
 		{title: "Push 5: git revert", push: s.pushRevert, wantState: "success",
-			wantText: []string{"24/24"}, after: s.allComplete(kernel)},
+			wantText: []string{"all 2 NodeWrights complete"}, after: s.allComplete(kernel)},
 	}
 }
 
@@ -177,6 +177,9 @@ func (s *story) waitForFinal(ctx context.Context, commit string) (status, error)
 		if len(all) > 0 && all[len(all)-1].State != "pending" {
 			return all[len(all)-1], nil
 		}
+		if err := s.lab.process.crashed(); err != nil {
+			return status{}, err
+		}
 		select {
 		case <-ctx.Done():
 			return status{}, fmt.Errorf("the commit has no final status; the last is %v%s", all, s.lab.fleetCondition(context.WithoutCancel(ctx)))
@@ -244,19 +247,20 @@ func ceiling(c nwv1.Compartment) int {
 }
 
 func (s *story) pushTypo(ctx context.Context) (string, error) {
-	return s.pushEdit(ctx, kernelFile, "  version: 1.1.6", "  verison: 1.1.6", "Raise the kernel arguments")
+	return s.pushEdit(ctx, "Raise the kernel arguments", "  version: 1.1.6", "  verison: 1.1.6")
 }
 
 func (s *story) pushBroken(ctx context.Context) (string, error) {
-	return s.pushEdit(ctx, kernelFile, "  verison: 1.1.6", "  version: "+brokenVersion, "Raise the kernel arguments, spelled right")
+	return s.pushEdit(ctx, "Raise the kernel arguments, spelled right", "  verison: 1.1.6", "  version: "+brokenVersion)
 }
 
-func (s *story) pushEdit(ctx context.Context, file, old, replacement, message string) (string, error) {
+// pushEdit replaces one piece of the kernel arguments' package.
+func (s *story) pushEdit(ctx context.Context, message, old, replacement string) (string, error) {
 	files, err := s.lab.clone.files()
 	if err != nil {
 		return "", err
 	}
-	changed, err := edit(files, file, old, replacement)
+	changed, err := edit(files, kernelFile, old, replacement)
 	if err != nil {
 		return "", err
 	}

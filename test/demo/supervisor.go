@@ -100,6 +100,22 @@ func (s *supervisor) signal(sig os.Signal) {
 	<-ended
 }
 
+// crashed says that the process ended although nobody ended it.
+func (s *supervisor) crashed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+		if s.chaos > 0 {
+			return nil // perhaps it was just killed
+		}
+		return fmt.Errorf("the reconciler ended by itself: %v", err)
+	default:
+		return nil
+	}
+}
+
 func (s *supervisor) killed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,70 @@
+# Fleetwright: `make` shows what there is.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# ARGS go to the demo: make demo ARGS=--keep
+ARGS ?=
+# RUN narrows the tests: make test RUN=TestFieldReport
+RUN ?=
+GO_TEST := go test $(if $(RUN),-run '$(RUN)')
+# Packages whose tests need nothing but Go and git.
+UNIT := ./pkg/... ./cmd/... ./reconciler/... ./schema/... ./charts/... ./docs/... ./test/arch/... ./test/example/... ./test/gitserver/...
+# Packages whose tests talk to a real API server.
+REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/... ./test/rollout/... ./test/delivery/...
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## Build the programs into bin/
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: build ## Show the main job on this machine: five pushes, 24 simulated nodes (ARGS=--keep, ARGS=--chaos=20s)
+	go build -ldflags '$(LDFLAGS)' -o bin/fleetwright-demo ./test/demo
+	bin/fleetwright-demo $(ARGS)
+
+.PHONY: test
+test: test-unit test-real ## Run every test, with a real control plane (built once, about 20 CPU minutes)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no control plane
+	$(GO_TEST) $(UNIT)
+
+.PHONY: test-real
+test-real: control-plane ## Run the tests against a real API server
+	$(GO_TEST) -timeout 30m -p 1 $(REAL)
+	cd test/cluster/controlplane && go vet ./...
+
+.PHONY: test-race
+test-race: ## Run the unit tests with the race detector
+	$(GO_TEST) -race ./pkg/core/... ./pkg/agent/... ./pkg/adapter/forge/... ./pkg/adapter/git/... ./reconciler/...
+
+.PHONY: control-plane
+control-plane: ## Build the control plane of tests and demo into its cache, and print where
+	go run ./test/cluster/buildcontrolplane
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./pkg/core/plan/... ./pkg/adapter/overlay/...
+
+.PHONY: lint
+lint: ## Check format, vet, staticcheck, and the layers between packages
+	@test -z "$$(git ls-files '*.go' | xargs gofmt -l | tee /dev/stderr)" || { echo 'gofmt would change the files above'; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+	go test ./test/arch/...
+
+.PHONY: generate
+generate: ## Generate deep copies, CRDs, JSON Schemas and the manifest reference
+	go tool controller-gen object paths=./pkg/apis/...
+	go tool controller-gen crd paths=./pkg/apis/... output:crd:artifacts:config=charts/fleetwright/crds
+	go run ./schema/gen
+	go run ./docs/gen
+
+.PHONY: images
+images: ## Build the images of reconciler and agent as OCI layouts in bin/images, and print their digests
+	go run ./test/images -out bin/images -tag $(VERSION)
