@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -55,12 +56,14 @@ type world struct {
 	// succeeded are the stages that ended well, to see that none does twice in a round.
 	succeeded map[string]int
 	log       []string
+	// ran are the stages that ended well, by node, in their order: `tuning apply`, `interrupt reboot`.
+	ran map[string][]string
 }
 
 func newWorld(t tb, nodes int) *world {
 	w := &world{
 		t: t, nodes: map[string]*plan.Node{}, pods: map[string][]*corev1.Pod{}, jobs: map[string]*plan.Execution{},
-		specs: map[string]plan.ExecutionSpec{}, succeeded: map[string]int{},
+		specs: map[string]plan.ExecutionSpec{}, succeeded: map[string]int{}, ran: map[string][]string{},
 	}
 	w.in.Now = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	w.in.Snapshots = map[string]desired.Package{}
@@ -387,11 +390,26 @@ func (w *world) progress(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) 
 	w.succeeded[key]++
 	require.Equal(w.t, 1, w.succeeded[key], "stage ran twice in a round: %s", key)
 	e.Done = append(e.Done, e.Stage)
+	w.note(n.Name, e, s)
 	if len(e.Done) == len(s.Stages) {
 		e.State, e.Stage, e.Finished = plan.ExecutionSucceeded, "", w.in.Now
 		return
 	}
 	e.Stage = s.Stages[len(e.Done)]
+}
+
+func (w *world) note(node string, e *plan.Execution, s plan.ExecutionSpec) {
+	what := e.Package + " " + string(e.Stage)
+	if s.Interrupt != nil {
+		what = strings.Join(append([]string{"interrupt", string(s.Interrupt.Type)}, s.Interrupt.Services...), " ")
+	}
+	if s.Fresh && e.Stage != nwv1.StageConfig {
+		what += " (fresh)"
+	}
+	if e.Stage == nwv1.StageUninstall {
+		what += " " + s.Definition.Version
+	}
+	w.ran[node] = append(w.ran[node], what)
 }
 
 // reboot: the machine takes the execution down with it, and comes back with another boot ID, or not at all.
@@ -404,6 +422,7 @@ func (w *world) reboot(n *plan.Node, e *plan.Execution) {
 		return
 	}
 	n.Ready, n.BootID = true, n.BootID+"+"
+	w.note(n.Name, e, w.specs[e.Name])
 	e.State, e.ExitCode, e.Finished = plan.ExecutionFailed, 137, w.in.Now
 }
 
