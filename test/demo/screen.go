@@ -79,7 +79,8 @@ func (s *screen) progress(nw *nwv1.NodeWright) {
 // bar draws complete (█), under way (▒), failed (✗) and waiting (·) nodes.
 func bar(c nwv1.CompartmentStatus) string {
 	width := func(n int32) int { return int(n) * barWidth / int(c.Matched) }
-	done, at, failed := width(c.Completed), width(c.InProgress), width(c.Failed)
+	done, failed := width(c.Completed), width(c.Failed)
+	at := max(0, width(c.InProgress)-failed) // a failed node may still hold its slot
 	rest := max(0, barWidth-done-at-failed)
 	return strings.Repeat("█", done) + strings.Repeat("▒", at) + strings.Repeat("✗", failed) + strings.Repeat("·", rest)
 }

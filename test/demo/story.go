@@ -74,7 +74,11 @@ func (s *story) tell(ctx context.Context) error {
 		s.screen.say("tier %-9s %2d nodes, never more than %d out of service at once (%d allowed)",
 			t.name, t.count, s.lab.witness.mostAtOnce(t.name), s.lab.witness.ceilings[t.name])
 	}
-	s.screen.say("the training pod was never touched; the web service never lost more than its budget allows")
+	asked, refused, err := s.lab.witness.evictions()
+	if err != nil {
+		return err
+	}
+	s.screen.say("the training pod was never touched; of %d evictions of other pods, a disruption budget put off %d", asked, refused)
 	return nil
 }
 

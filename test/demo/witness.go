@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -138,6 +139,18 @@ func (w *witness) verdict() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// evictions counts, in the API server's own request log, how many were asked for and how many a budget refused.
+func (w *witness) evictions() (asked, refused int, err error) {
+	events, err := w.audit.Events(cluster.Match{Resource: "pods/eviction"})
+	for _, e := range events {
+		asked++
+		if e.Code == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	return asked, refused, err
 }
 
 // mostAtOnce is the highest number of busy nodes that was seen in a tier.
