@@ -166,16 +166,27 @@ func (r references) resolve(nw *nwv1.NodeWright) plan.NodeWright {
 	if name := nw.Spec.DeploymentPolicy; name != "" {
 		if policy, ok := r.policies[name]; ok {
 			out.Policy = &policy.Spec
+			problems = append(problems, gaps("DeploymentPolicy "+name+": ", desired.GapsOfPolicy(policy.Spec))...)
 		} else {
 			problems = append(problems, fmt.Sprintf("spec.deploymentPolicy: DeploymentPolicy %q does not exist", name))
 		}
 	}
+	problems = append(problems, gaps("", desired.GapsOfNodeWright(nw.Spec))...)
 	scope, err := r.scope(nw)
 	if err != nil {
 		problems = append(problems, err.Error())
 	}
 	out.Scope = scope
 	out.Problem = strings.Join(append(problems, selectorProblems(nw)...), "; ")
+	return out
+}
+
+// gaps words fields that this version does not act on: an object that sets one is left alone.
+func gaps(of string, found []desired.Gap) []string {
+	var out []string
+	for _, g := range found {
+		out = append(out, of+g.Field()+": "+g.Message)
+	}
 	return out
 }
 

@@ -26,4 +26,6 @@ const (
 	CodeDigestRequired    = "DigestRequired"
 	CodeWindow            = "InvalidWindow"
 	CodeSameSelector      = "SameSelector"
+	// CodeNotSupported is a field that this version does not act on.
+	CodeNotSupported = "NotSupported"
 )

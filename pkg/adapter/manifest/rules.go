@@ -86,6 +86,7 @@ func (r *rules) check() {
 	for _, w := range r.wrights {
 		r.checkReferences(w)
 		r.checkSelector(w)
+		addGaps(w.document, desired.GapsOfNodeWright(w.Spec))
 		checkDependencies(w)
 		for _, p := range w.resolved.Packages {
 			checkConfigInterrupts(w, p)
@@ -95,9 +96,18 @@ func (r *rules) check() {
 	}
 	r.checkShared()
 	for _, d := range r.policies {
-		checkPolicy(d, d.typed.(*nwv1.DeploymentPolicy))
+		policy := d.typed.(*nwv1.DeploymentPolicy)
+		checkPolicy(d, policy)
+		addGaps(d, desired.GapsOfPolicy(policy.Spec))
 	}
 	r.checkCatalogueScope()
+}
+
+// addGaps refuses what the API has and this version would ignore.
+func addGaps(d *document, gaps []desired.Gap) {
+	for _, g := range gaps {
+		d.add(problem{code: CodeNotSupported, path: path(g.Path), message: g.Message})
+	}
 }
 
 func (r *rules) checkReferences(w wright) {

@@ -1,0 +1,51 @@
+package desired
+
+import (
+	"strconv"
+	"strings"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+)
+
+// Gap is a field that the API has and this version does not act on. A manifest that sets it is refused: ignoring a
+// maintenance window, say, would disturb nodes at the wrong time.
+type Gap struct {
+	// Path of the field, from `spec`.
+	Path []string
+	// Message is one sentence.
+	Message string
+}
+
+// Field is the path with dots.
+func (g Gap) Field() string { return strings.Join(g.Path, ".") }
+
+// GapsOfNodeWright are the fields of a NodeWright that are set and not acted on.
+func GapsOfNodeWright(spec nwv1.NodeWrightSpec) []Gap {
+	var gaps []Gap
+	add := func(set bool, field, effect string) {
+		if set {
+			gaps = append(gaps, Gap{[]string{"spec", field}, effect + " are not supported by this version; leave the field out"})
+		}
+	}
+	add(spec.RuntimeRequired, "runtimeRequired", "gates of new nodes")
+	add(spec.ProtectedPods == nwv1.ProtectedPodsYield, "protectedPods", "nodes that yield to protected pods")
+	add(spec.VerifyInterval != nil, "verifyInterval", "periodic checks of hosts")
+	return gaps
+}
+
+// GapsOfPolicy are the fields of a DeploymentPolicy that are set and not acted on.
+func GapsOfPolicy(spec nwv1.DeploymentPolicySpec) []Gap {
+	var gaps []Gap
+	if len(spec.Windows) > 0 {
+		gaps = append(gaps, Gap{[]string{"spec", "windows"}, "maintenance windows are not supported by this version; leave the field out"})
+	}
+	for i, c := range spec.Compartments {
+		if c.GroupBy != "" {
+			gaps = append(gaps, Gap{
+				[]string{"spec", "compartments", strconv.Itoa(i), "groupBy"},
+				"groups of nodes are not supported by this version; leave the field out",
+			})
+		}
+	}
+	return gaps
+}
