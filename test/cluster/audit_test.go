@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,7 @@ func TestAudit_TellsWhoAskedForWhatInOrder(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	_, err = k.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(t.Context(), ns, metav1.DeleteOptions{}) })
+	t.Cleanup(func() { _ = k.CoreV1().Nodes().Delete(context.Background(), ns, metav1.DeleteOptions{}) })
 	_, err = k.CoreV1().Nodes().Patch(t.Context(), ns, types.MergePatchType,
 		[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
 	require.NoError(t, err)

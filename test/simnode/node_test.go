@@ -1,6 +1,7 @@
 package simnode_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -102,6 +103,6 @@ func TestHeartbeat_RenewsTheLeaseWhileTheMachineIsOn(t *testing.T) {
 	first := lease()
 	require.Eventually(t, func() bool { return lease().Spec.RenewTime.After(first.Spec.RenewTime.Time) }, patience, interval)
 	t.Cleanup(func() {
-		_ = w.k.CoordinationV1().Leases(corev1.NamespaceNodeLease).Delete(t.Context(), w.ns, metav1.DeleteOptions{})
+		_ = w.k.CoordinationV1().Leases(corev1.NamespaceNodeLease).Delete(context.Background(), w.ns, metav1.DeleteOptions{})
 	})
 }
