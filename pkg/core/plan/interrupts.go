@@ -195,7 +195,7 @@ func (t *turn) countInterruptFailure(e Execution) {
 
 func (t *turn) retryInterrupt() {
 	i := t.rec.Interrupt
-	at := t.p.in.Now.Add(t.p.in.Settings.RetryBackoff << min(i.Failures, 10))
+	at := t.p.in.Now.Add(t.p.in.Settings.RetryBackoff << max(0, min(i.Failures-1, 10)))
 	i.NotBefore = &at
 }
 

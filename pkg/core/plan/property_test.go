@@ -30,6 +30,8 @@ type history struct {
 	*world
 	rt      *rapid.T
 	created int
+	// losing is for how many passes writes to one node get lost.
+	losing int
 	// broken are the nodes on which every stage fails.
 	broken map[string]bool
 	// foreign are the nodes that somebody else cordoned while none of us had.
@@ -76,7 +78,7 @@ func (h *history) run() {
 		"reboot": h.spontaneousReboot, "cordon": h.cordonByHand, "uncordon": h.uncordonByHand, "move": h.moveLabels,
 		"edit-first": func() { h.edit("first") }, "edit-second": func() { h.edit("second") }, "pod": h.schedulePod,
 		"pull": h.troublePull, "pulled": h.mendPull, "pause": h.pause, "stale": h.stalePass, "notReady": h.notReady,
-		"lost": func() { h.lost = func(plan.Decision) bool { return true } }, "delete-second": h.deleteSecond,
+		"lost": h.loseWrites, "delete-second": h.deleteSecond,
 		"nothing": func() {}, "nothing-more": func() {},
 	}
 	for range rapid.IntRange(5, 60).Draw(h.rt, "steps") {
@@ -93,7 +95,9 @@ func (h *history) step() {
 	h.seen = append(h.seen, in)
 	h.checkDeterminism(in)
 	h.pass()
-	h.lost = nil
+	if h.losing--; h.losing <= 0 {
+		h.lost = nil
+	}
 	for name := range h.foreign {
 		if n := h.nodes[name]; n != nil {
 			require.True(h.rt, n.Unschedulable, "the foreign cordon of %s was taken away", name)
@@ -128,6 +132,7 @@ func (h *history) checkDeterminism(in plan.Input) {
 
 // quiet ends the noise: everything is mended, failed nodes are tried again and halts end. Then all must be complete.
 func (h *history) quiet() {
+	h.lost = nil
 	h.broken, h.foreign = map[string]bool{}, map[string]bool{}
 	for _, n := range h.nodes {
 		n.Ready, n.Unschedulable = true, len(n.CordonOwners) > 0
@@ -174,6 +179,17 @@ func (h *history) join() {
 	name := fmt.Sprintf("n%02d", h.created)
 	n := h.addNode(name, map[string]string{"zone": rapid.SampledFrom([]string{"a", "b"}).Draw(h.rt, "zone")})
 	n.UID = types.UID(fmt.Sprintf("uid-%s-%d", name, h.created))
+}
+
+// loseWrites refuses what is written for a node, for some passes.
+func (h *history) loseWrites() {
+	n := h.anyNode("refuses")
+	if n == nil {
+		return
+	}
+	name := n.Name
+	h.losing = rapid.IntRange(1, 6).Draw(h.rt, "passes")
+	h.lost = func(d plan.Decision) bool { return d.Node == name }
 }
 
 func (h *history) leave() {

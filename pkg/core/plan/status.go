@@ -142,12 +142,24 @@ func (p *pass) fold(v *view, s Status) nwv1.Status {
 		return nwv1.StatusBlocked
 	case s.Complete == s.Total && len(v.open) == 0:
 		return nwv1.StatusComplete
-	case s.InProgress > 0 || s.Complete == s.Total:
+	case s.InProgress > 0 || len(v.open) > 0:
 		return nwv1.StatusInProgress
 	case s.Failed > 0:
 		return nwv1.StatusErroring
 	case s.Blocked > 0:
 		return nwv1.StatusBlocked
+	case v.begun():
+		return nwv1.StatusInProgress // between two batches
 	}
 	return nwv1.StatusWaiting
+}
+
+// begun reports whether this round has admitted anybody.
+func (v *view) begun() bool {
+	for _, led := range v.ledger.Compartments {
+		if led.Batch > 0 {
+			return true
+		}
+	}
+	return false
 }

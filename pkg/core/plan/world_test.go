@@ -431,8 +431,9 @@ func (w *world) settle() {
 	w.t.Helper()
 	for range 3000 {
 		out := w.pass()
+		busy := w.busy()
 		w.work()
-		if len(out.Decisions) == 0 && out.Ledger == nil && !w.busy() {
+		if len(out.Decisions) == 0 && out.Ledger == nil && !busy {
 			if out.Next.IsZero() {
 				return
 			}
