@@ -200,22 +200,31 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 	if c.rules.failureThreshold == 0 || led.Batch == 0 {
 		return
 	}
-	var failures []NodeFailure
 	for _, m := range v.uncountedEnds(c.name, led) {
 		led = counted(led, m.rec.Order)
 		if m.rec.Outcome == noderecord.Succeeded {
 			led.WindowSucceeded++
 		} else {
 			led.WindowFailed++
-			failures = append(failures, m.failure())
 		}
 		if int(led.WindowSucceeded+led.WindowFailed) >= c.rules.initial {
 			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.progress(c))
 			led.WindowSucceeded, led.WindowFailed = 0, 0
 		}
-		p.keepVerdict(v, c, led, failures)
+		p.keepVerdict(v, c, led, v.failuresIn(c.name))
 		led = v.ledger.Compartments[c.name]
 	}
+}
+
+// failuresIn are the nodes that a compartment admitted in this round and that failed, in the order of their names.
+func (v *view) failuresIn(compartment string) []NodeFailure {
+	var out []NodeFailure
+	for _, m := range v.members {
+		if m.rec.Compartment == compartment && v.current(m.rec) && m.rec.Outcome == noderecord.Failed {
+			out = append(out, m.failure())
+		}
+	}
+	return out
 }
 
 // uncountedEnds are the ended nodes that no window has counted, in the order of their ends.

@@ -30,7 +30,7 @@ func (p *pass) writeIntent(v *view, n *Node, intent fleetv1.LedgerIntent) {
 		m = &member{node: n, rec: rebased(n.Records[v.nw.Name], v.nw), excluded: Reason{NodeWright: v.nw.Name, Node: n.Name}}
 	}
 	if n.Malformed[v.nw.Name] != "" {
-		v.because(n.Name, AdmissionUnconfirmed, "", "the node's record cannot be read: "+n.Malformed[v.nw.Name])
+		v.because(n.Name, RecordUnreadable, "", n.Malformed[v.nw.Name])
 		return
 	}
 	if code, object, message := p.heldBack(v); code != "" && !intent.Withdrawn {

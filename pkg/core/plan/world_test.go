@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
@@ -197,73 +196,6 @@ func (w *world) pass() plan.Output {
 	w.last = out
 	w.checkCeiling()
 	return out
-}
-
-// checkAdmissions looks at the admissions of a ledger that is about to be written: none after a halt, and none that
-// raises a compartment above its ceiling.
-func (w *world) checkAdmissions(next fleetv1.LedgerSpec) {
-	for name, roll := range next.Rollouts {
-		old := w.in.Ledger.Rollouts[name]
-		fresh := map[string]int{}
-		for _, i := range roll.Intents {
-			if !i.Withdrawn && !slices.Contains(old.Intents, i) && !w.holds(name, i.NodeUID) {
-				fresh[i.Compartment]++
-			}
-			if i.Round == old.Round && !slices.Contains(old.Intents, i) && old.Resumed == roll.Resumed {
-				require.Nil(w.t, old.Compartments[i.Compartment].Halt, "an admission after a halt: %v", i)
-			}
-		}
-		for c := range fresh {
-			if ceiling, known := w.ceilingOf(name, c); known {
-				require.LessOrEqual(w.t, len(w.slots(name, c, roll)), ceiling, "compartment %s of %s: %v\n%v", c, name, roll, w.log)
-			}
-		}
-	}
-}
-
-// ceilingOf counts for itself what a compartment allows.
-func (w *world) ceilingOf(nodeWright, compartment string) (int, bool) {
-	if w.ceilings == nil {
-		return 0, false
-	}
-	return w.ceilings(nodeWright, compartment)
-}
-
-// slots are the nodes that hold a slot of a compartment once the ledger's admissions are carried out.
-func (w *world) slots(nodeWright, compartment string, roll fleetv1.LedgerRollout) map[types.UID]bool {
-	out := map[types.UID]bool{}
-	for _, n := range w.nodes {
-		in := n.Records[nodeWright].Compartment == compartment || w.compartmentOf != nil && w.compartmentOf(n) == compartment
-		if in && w.holds(nodeWright, n.UID) {
-			out[n.UID] = true
-		}
-	}
-	for _, i := range roll.Intents {
-		if i.Compartment == compartment && w.exists(i.NodeUID) {
-			out[i.NodeUID] = true
-		}
-	}
-	return out
-}
-
-func (w *world) exists(uid types.UID) bool {
-	for _, n := range w.nodes {
-		if n.UID == uid {
-			return true
-		}
-	}
-	return false
-}
-
-// holds reports whether a node is at work or out of service because of a NodeWright.
-func (w *world) holds(nodeWright string, uid types.UID) bool {
-	for _, n := range w.nodes {
-		r := n.Records[nodeWright]
-		if n.UID == uid && (r.IsOpen() || slices.Contains(n.CordonOwners, nodeWright)) {
-			return true
-		}
-	}
-	return false
 }
 
 // do carries out one decision and checks the invariants that one decision can break.
