@@ -1,0 +1,105 @@
+package noderecord_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+func full() noderecord.Record {
+	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	return noderecord.Record{
+		NodeWright: "nw", Node: "node", Round: 3, Batch: 2, Compartment: "default", Order: 5, Started: true, Disruptive: true,
+		Outcome: noderecord.Failed, EndedAt: &at, ReadyAt: &at, DrainSince: &at, Healed: true, Retried: "x", Waves: 1,
+		Failure: &noderecord.Failure{Package: "tuning", Stage: nwv1.StageApply, ExitCode: 3, Reason: "PackageFailed", Message: "boom"},
+		Interrupt: &noderecord.Interrupt{
+			Type: nwv1.InterruptService, Services: []string{"a"}, Packages: []string{"tuning"}, Wave: 1, Attempt: 1, At: at, NotBefore: &at,
+		},
+		Packages: map[string]noderecord.Package{"tuning": {
+			Version: "1.2.3", Image: "ghcr.io/x/tuning", Digest: "sha256:00", Snapshot: "s", Applied: "a", Keys: map[string]string{"k": "1"},
+			DueKeys: []string{"k"}, Stage: nwv1.StageConfig, State: nwv1.StateComplete, Failures: 1, NotBefore: &at,
+		}},
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	got, found, err := noderecord.Decode(noderecord.Encode(full()), "node")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, full(), got)
+}
+
+// TestDecode: the reader is tolerant of what it does not know, and of nothing else.
+func TestDecode(t *testing.T) {
+	for _, c := range []struct {
+		name, value string
+		found       bool
+		err         string
+	}{
+		{name: "nothing"},
+		{name: "a re-created node", value: `{"nw":"n","node":"other","round":1,"batch":1,"order":0}`},
+		{name: "fields of a newer version", value: `{"nw":"n","node":"node","round":1,"batch":1,"order":0,"moon":{"phase":1}}`, found: true},
+		{name: "cut", value: `{"nw":`, err: "read record: unexpected end of JSON input"},
+		{name: "no object", value: `[]`, err: "read record: json: cannot unmarshal array into Go value of type noderecord.Record"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, found, err := noderecord.Decode(c.value, "node")
+			require.Equal(t, c.found, found)
+			if c.err != "" {
+				require.EqualError(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			if !found {
+				require.Zero(t, r)
+			}
+		})
+	}
+}
+
+// TestNodeStateIsSpelledAsNVIDIADoes: its tools read it. A package of which nothing was started is absent.
+func TestNodeStateIsSpelledAsNVIDIADoes(t *testing.T) {
+	r := full()
+	r.Packages["later"] = noderecord.Package{Version: "1.0.0"}
+	r.Packages["tools"] = noderecord.Package{Version: "2.0.0", Image: "i", Stage: nwv1.StageApply, State: nwv1.StateInProgress}
+	got := noderecord.Annotations("gpu", r, nwv1.StatusInProgress, "v1")
+	require.Equal(t, map[string]string{
+		"fleetwright.dev/record_gpu": noderecord.Encode(r),
+		"nodewright.nvidia.com/nodeState_gpu": `{"tools|2.0.0":{"name":"tools","version":"2.0.0","image":"i","stage":"apply","state":"in_progress"},` +
+			`"tuning|1.2.3":{"name":"tuning","version":"1.2.3","image":"ghcr.io/x/tuning","containerSHA":"sha256:00","stage":"config","state":"complete","restarts":1}}`,
+		"nodewright.nvidia.com/status_gpu":  "in_progress",
+		"nodewright.nvidia.com/version_gpu": "v1",
+	}, got)
+	require.Equal(t, "{}", noderecord.Annotations("gpu", noderecord.Record{}, nwv1.StatusWaiting, "v1")["nodewright.nvidia.com/nodeState_gpu"])
+}
+
+func TestCloneSharesNothing(t *testing.T) {
+	a := full()
+	b := a.Clone()
+	require.Equal(t, a, b)
+	b.Packages["tuning"].Keys["k"], b.Packages["tuning"].DueKeys[0] = "2", "z"
+	*b.EndedAt, *b.Interrupt.NotBefore = time.Time{}, time.Time{}
+	b.Interrupt.Packages[0], b.Interrupt.Services[0], b.Failure.Package = "z", "z", "z"
+	delete(b.Packages, "tuning")
+	require.Equal(t, full(), a)
+	require.Equal(t, map[string]noderecord.Package{}, noderecord.Record{}.Clone().Packages)
+}
+
+func TestAdvance(t *testing.T) {
+	r := noderecord.Record{Round: 3, Batch: 2}
+	for _, c := range []struct {
+		round int64
+		batch int32
+		want  bool
+	}{{3, 2, true}, {3, 1, true}, {3, 3, false}, {2, 9, true}, {4, 1, false}} {
+		require.Equal(t, c.want, r.AtOrBeyond(c.round, c.batch), c)
+	}
+	require.True(t, r.IsOpen())
+	require.False(t, noderecord.Record{}.IsOpen(), "no turn yet")
+	r.Outcome = noderecord.Released
+	require.False(t, r.IsOpen())
+}
