@@ -63,7 +63,7 @@ func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
 	case err != nil:
 		return fmt.Errorf("%s node %s for nodewright %s: %w", d.Action, d.Node, d.NodeWright, err)
 	case outcome.Conflict:
-		log.Debug("the node changed since the plan; it is planned again")
+		log.Debug("the node changed since the plan; it is planned again", "detail", outcome.Detail)
 		return nil
 	case outcome.EarlierRunning != "":
 		log.Info("an execution of an earlier round is unfinished", "job", outcome.EarlierRunning)

@@ -69,12 +69,12 @@ func (a *Actor) patchNode(ctx context.Context, d plan.Decision, out *report.Outc
 		return nil, err
 	}
 	if node == nil {
-		out.Conflict = true // gone, or another node of that name
+		out.Conflict, out.Detail = true, "the node is gone, or another one has its name"
 		return nil, nil
 	}
 	ops, err := buildPatch(node, d, a.version)
 	if outdated := (errOutdated{}); errors.As(err, &outdated) {
-		out.Conflict = true
+		out.Conflict, out.Detail = true, outdated.Error()
 		return nil, nil
 	}
 	if err != nil || ops == nil {
@@ -87,7 +87,7 @@ func (a *Actor) patchNode(ctx context.Context, d plan.Decision, out *report.Outc
 	written, err := a.client.CoreV1().Nodes().Patch(ctx, d.Node, types.JSONPatchType, data,
 		metav1.PatchOptions{FieldManager: fleetv1.FieldManager})
 	if isConflict(err) {
-		out.Conflict = true
+		out.Conflict, out.Detail = true, err.Error()
 		return nil, nil
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (a *Actor) start(ctx context.Context, d plan.Decision, node *corev1.Node, o
 		}
 	}
 	if node.UID != d.NodeUID {
-		out.Conflict = true
+		out.Conflict, out.Detail = true, "another node has the name"
 		return nil
 	}
 	for _, spec := range d.Start {

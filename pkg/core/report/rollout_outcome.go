@@ -8,6 +8,8 @@ type Outcome struct {
 	// Conflict says that the node, or its record, is no longer what the decision was made from. Nothing was written;
 	// the next pass decides anew.
 	Conflict bool
+	// Detail says what had changed, for a log.
+	Detail string
 	// Written says that the node was changed.
 	Written bool
 	// EarlierRunning names an unfinished execution of an earlier round, because of which nothing was started.
