@@ -230,13 +230,6 @@ func (a *Actor) ensureConfigMap(ctx context.Context, cm *corev1.ConfigMap) error
 	return nil
 }
 
-// forget makes the actor create the ConfigMap again when it is needed again.
-func (a *Actor) forget(name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.known, name)
-}
-
 // Discard deletes finished Jobs and their pods. One that is gone is no error.
 func (a *Actor) Discard(ctx context.Context, jobs []string) error {
 	background := metav1.DeletePropagationBackground
