@@ -1,5 +1,12 @@
 package plan
 
+import (
+	"slices"
+
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
 // tidy keeps the records of nodes at rest true where no turn is needed for it.
 func (p *pass) tidy() {
 	for _, v := range p.views {
@@ -24,22 +31,47 @@ func (v *view) mayTidy(m *member) bool {
 // tidyRecord drops packages that are not wanted and need no uninstall (their files stay), and names the newest definition
 // of those whose `uninstall.enabled` was changed: it decides when the package is removed, and starts nothing before.
 func (p *pass) tidyRecord(v *view, m *member) {
+	unwanted, outdated := unwantedIn(v.nw.Desired, m.rec), p.outdatedSnapshots(v, m)
+	if len(unwanted)+len(outdated) == 0 {
+		return
+	}
 	t := p.newTurn(v, m)
-	for name := range m.rec.Packages {
-		if _, wanted := v.nw.Desired.ByName(name); !wanted {
-			t.forget(name)
+	for _, name := range unwanted {
+		t.forget(name)
+	}
+	for _, def := range outdated {
+		have := t.rec.Packages[def.Name]
+		have.Snapshot = def.SnapshotHash
+		t.put(def.Name, have)
+		t.d.Snapshots = append(t.d.Snapshots, def)
+	}
+	t.flush()
+}
+
+// unwantedIn are the packages on record that are not in the set, sorted.
+func unwantedIn(set desired.Set, rec noderecord.Record) []string {
+	var out []string
+	for name := range rec.Packages {
+		if _, wanted := set.ByName(name); !wanted {
+			out = append(out, name)
 		}
 	}
-	for _, def := range v.nw.Desired.Packages {
-		have, installed := t.rec.Packages[def.Name]
-		old, known := p.in.Snapshots[have.Snapshot]
-		if installed && known && !def.Absent && old.UninstallOnRemoval != def.UninstallOnRemoval {
-			have.Snapshot = def.SnapshotHash
-			t.put(def.Name, have)
-			t.d.Snapshots = append(t.d.Snapshots, def)
+	slices.Sort(out)
+	return out
+}
+
+// outdatedSnapshots are the packages whose recorded definition says something else about the uninstall than the wanted one.
+func (p *pass) outdatedSnapshots(v *view, m *member) []desired.Package {
+	var out []desired.Package
+	for i := range v.nw.Desired.Packages {
+		def := &v.nw.Desired.Packages[i]
+		have, installed := m.rec.Packages[def.Name]
+		if !installed || have.Snapshot == def.SnapshotHash || def.Absent {
+			continue
+		}
+		if old, known := p.in.Snapshots[have.Snapshot]; known && old.UninstallOnRemoval != def.UninstallOnRemoval {
+			out = append(out, *def)
 		}
 	}
-	if len(t.d.Snapshots) > 0 || len(t.rec.Packages) != len(m.rec.Packages) {
-		t.flush()
-	}
+	return out
 }

@@ -35,7 +35,8 @@ func (p *pass) turns(v *view) {
 		if problem := m.node.Malformed[v.nw.Name]; problem != "" {
 			continue
 		}
-		if t := p.newTurn(v, m); t.underWay() {
+		if v.anythingLeft(m) {
+			t := p.newTurn(v, m)
 			t.step()
 			t.flush()
 		}
@@ -46,19 +47,21 @@ func (p *pass) newTurn(v *view, m *member) *turn {
 	return &turn{p: p, v: v, m: m, rec: m.rec.Clone(), d: Decision{Node: m.node.Name, NodeUID: m.node.UID}}
 }
 
-// underWay reports whether anything is left to do for the record itself.
-func (t *turn) underWay() bool {
-	return t.rec.IsOpen() || t.rec.Interrupt != nil || t.v.ownsCordon(t.m) || t.anyRunning()
+// anythingLeft reports whether anything is left to do for the record itself.
+func (v *view) anythingLeft(m *member) bool {
+	return m.rec.IsOpen() || m.rec.Interrupt != nil || v.ownsCordon(m) || anyRunning(m.rec)
 }
 
-func (t *turn) anyRunning() bool {
-	for _, pkg := range t.rec.Packages {
+func anyRunning(rec noderecord.Record) bool {
+	for _, pkg := range rec.Packages {
 		if pkg.Running != "" {
 			return true
 		}
 	}
 	return false
 }
+
+func (t *turn) anyRunning() bool { return anyRunning(t.rec) }
 
 // atRest reports whether no execution and no interrupt of the turn is under way.
 func (t *turn) atRest() bool { return !t.anyRunning() && t.rec.Interrupt == nil }

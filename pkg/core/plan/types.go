@@ -195,7 +195,8 @@ type Execution struct {
 	TimedOut bool
 	// Suspended says that it is suspended by a pause.
 	Suspended bool
-	Created   time.Time
+	// Created is when its time began to run: when it was created, or let go on after it was suspended.
+	Created time.Time
 	// Finished is when it ended; zero while it has not.
 	Finished time.Time
 }

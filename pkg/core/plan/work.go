@@ -60,10 +60,7 @@ func workOf(set desired.Set, rec noderecord.Record, snapshots map[string]desired
 // removals are the packages on the host that are no longer wanted and ask for an uninstall.
 func removals(set desired.Set, rec noderecord.Record, snapshots map[string]desired.Package) work {
 	var w work
-	for _, name := range slices.Sorted(maps.Keys(rec.Packages)) {
-		if _, wanted := set.ByName(name); wanted {
-			continue
-		}
+	for _, name := range unwantedIn(set, rec) {
 		old, known := snapshots[rec.Packages[name].Snapshot]
 		if !known || !old.UninstallOnRemoval {
 			continue // the record is dropped, the files stay
@@ -154,6 +151,9 @@ func dueKeysAfter(def desired.Package, have noderecord.Package) []string {
 // keyInterrupt is the union of the configInterrupts that the keys ask for. A pattern may be a glob.
 func keyInterrupt(def desired.Package, keys []string) *nwv1.Interrupt {
 	var out *nwv1.Interrupt
+	if len(keys) == 0 {
+		return nil
+	}
 	for _, pattern := range slices.Sorted(maps.Keys(def.ConfigInterrupts)) {
 		for _, key := range keys {
 			if matched, err := path.Match(pattern, key); pattern == key || err == nil && matched {
