@@ -49,6 +49,7 @@ type world struct {
 	result *outcomes
 	config *rest.Config // the reconciler's; a test may put a proxy in front
 	stop   func()
+	began  time.Time
 }
 
 // outcomes are what the test wants containers to do; it is asked by the simulated kubelets.
@@ -104,7 +105,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	kube, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	w := &world{t: t, c: c, admin: admin, kube: kube, result: &outcomes{}, stop: func() {}}
+	w := &world{t: t, c: c, admin: admin, kube: kube, result: &outcomes{}, stop: func() {}, began: time.Now()}
 	w.prefix = strings.ToLower(strings.NewReplacer("TestFieldReport_", "", "Test", "", "_", "-", "/", "-").Replace(t.Name()))
 	if len(w.prefix) > 24 {
 		w.prefix = strings.Trim(w.prefix[:24], "-")

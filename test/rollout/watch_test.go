@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -76,14 +77,14 @@ func (c *ceilingWatch) seen() []string {
 // reconcilerUser is who the chart's reconciler is.
 const reconcilerUser = "system:serviceaccount:" + namespace + ":fleetwright-reconciler"
 
-// requests are the reconciler's own, from the API server's log.
+// requests are the reconciler's own since the test began, from the API server's log.
 func (w *world) requests(m cluster.Match) []cluster.AuditEvent {
 	w.t.Helper()
 	require.NoError(w.t, w.c.Audit().Sync(w.ctx()))
 	m.User = reconcilerUser
 	events, err := w.c.Audit().Events(m)
 	require.NoError(w.t, err)
-	return events
+	return slices.DeleteFunc(events, func(e cluster.AuditEvent) bool { return e.Received.Before(w.began) })
 }
 
 // evictions of pods of this test.
