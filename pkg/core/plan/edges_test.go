@@ -180,6 +180,8 @@ func TestWithdrawnAdmission(t *testing.T) {
 		w.pass()
 		w.lost = nil
 		w.ceiling = 1
+		w.pass()
+		require.Equal(t, started, w.nodes["n01"].Unschedulable, "only a node that was under way keeps its cordon")
 		w.settle()
 		require.EqualValues(t, 2, w.status("tune").Complete)
 		require.Equal(t, "3.0.0", w.nodes["n01"].Records["tune"].Packages["tuning"].Version)
