@@ -226,6 +226,8 @@ func (w *world) build() (*reconciler.Rollout, func(context.Context, *reconciler.
 		},
 	}
 	return loop, func(ctx context.Context, loop *reconciler.Rollout) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
 		if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 			return err
 		}
@@ -236,7 +238,7 @@ func (w *world) build() (*reconciler.Rollout, func(context.Context, *reconciler.
 		synced := make(chan error, 1)
 		go func() { synced <- caches.Start(ctx) }()
 		err := loop.Run(ctx)
-		<-ctx.Done()
+		cancel()
 		<-synced
 		return err
 	}

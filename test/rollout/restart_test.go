@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+	"github.com/fleetwright/fleetwright/reconciler"
 	"github.com/fleetwright/fleetwright/test/cluster"
 )
 
@@ -89,4 +91,24 @@ func (w *world) ended(nodeWright string, nodes []string) int {
 		}
 	}
 	return n
+}
+
+// TestTwoLeaders starts a second process while the first one still believes that it leads, as in a failover. The budget
+// holds, and the first ends by itself.
+func TestTwoLeaders(t *testing.T) {
+	w := newWorld(t)
+	nodes := w.addNodes(6, nil)
+	ceiling := w.watchCeiling("leaders")
+	first, run := w.build()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	deposed := make(chan error, 1)
+	go func() { deposed <- run(ctx, first) }()
+	w.create(w.nodeWright("leaders", func(nw *nwv1.NodeWright) { nw.Spec.InterruptionBudget = count(2) }))
+	require.Eventually(t, func() bool { return len(w.jobs("leaders")) > 0 }, patience, 5*time.Millisecond)
+	w.start()
+	w.awaitComplete("leaders")
+	require.ErrorIs(t, <-deposed, reconciler.ErrDeposed)
+	require.LessOrEqual(t, ceiling.peak(), 2)
+	require.Len(t, w.jobs("leaders"), len(nodes), "no node was worked on twice")
 }

@@ -42,9 +42,11 @@ func NewActor(client kubernetes.Interface, observer *Observer, settings JobSetti
 func (a *Actor) Do(ctx context.Context, d plan.Decision) (report.Outcome, error) {
 	var out report.Outcome
 	for _, p := range d.Snapshots {
-		if err := a.ensureConfigMap(ctx, buildSnapshot(p, a.settings.Namespace)); err != nil {
+		snapshot := buildSnapshot(p, a.settings.Namespace)
+		if err := a.ensureConfigMap(ctx, snapshot); err != nil {
 			return out, fmt.Errorf("keep snapshot of package %s: %w", p.Name, err)
 		}
+		a.observer.wroteSnapshot(snapshot.Name, anyVersion)
 	}
 	node, err := a.patchNode(ctx, d, &out)
 	if err != nil || out.Conflict {
@@ -97,6 +99,9 @@ func (a *Actor) patchNode(ctx context.Context, d plan.Decision, out *report.Outc
 	out.Written = true
 	return written, nil
 }
+
+// anyVersion is the least resource version: what exists in any version is expected.
+const anyVersion = "1"
 
 // isConflict reports whether a write came too late: a failed test of a JSON patch (422 without a cause), a conflict
 // (409), or an object that is gone (404). A 422 with causes is a refusal of the content, which no retry cures.
@@ -183,12 +188,13 @@ func (a *Actor) startOne(ctx context.Context, spec plan.ExecutionSpec, node *cor
 	created, err := a.client.BatchV1().Jobs(job.Namespace).Create(ctx, job,
 		metav1.CreateOptions{FieldManager: fleetv1.FieldManager})
 	if apierrors.IsAlreadyExists(err) {
-		return nil // from an earlier pass whose answer was lost; the cache shows it, or will
+		a.observer.wroteJob(job.Name, anyVersion) // by an earlier pass whose answer was lost
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("create job %s: %w", job.Name, err)
 	}
-	a.observer.wroteJob(created)
+	a.observer.wroteJob(created.Name, created.ResourceVersion)
 	return nil
 }
 

@@ -34,7 +34,13 @@ const (
 type expectations struct {
 	mu    sync.Mutex
 	nodes map[types.UID]*corev1.Node // as written, in full
-	jobs  map[string]string          // name → resourceVersion
+	named map[string]expectation     // Jobs and snapshots by name; the prefixes of their names differ
+}
+
+// expectation is one object in our namespace that exists in that version or a later one.
+type expectation struct {
+	empty   func() client.Object
+	version string
 }
 
 func (o *Observer) wroteNode(node *corev1.Node) {
@@ -43,10 +49,18 @@ func (o *Observer) wroteNode(node *corev1.Node) {
 	o.writes.nodes = put(o.writes.nodes, node.UID, node)
 }
 
-func (o *Observer) wroteJob(job *batchv1.Job) {
+func (o *Observer) wroteJob(name, version string) {
+	o.expect(name, expectation{func() client.Object { return &batchv1.Job{} }, version})
+}
+
+func (o *Observer) wroteSnapshot(name, version string) {
+	o.expect(name, expectation{func() client.Object { return &corev1.ConfigMap{} }, version})
+}
+
+func (o *Observer) expect(name string, e expectation) {
 	o.writes.mu.Lock()
 	defer o.writes.mu.Unlock()
-	o.writes.jobs = put(o.writes.jobs, job.Name, job.ResourceVersion)
+	o.writes.named = put(o.writes.named, name, e)
 }
 
 // latestNode is the newest view of a node that this process has: our own last write, or the cache. nil if the node is
@@ -116,13 +130,15 @@ func (o *Observer) unseen(ctx context.Context, askLive bool) (string, error) {
 		}
 		delete(o.writes.nodes, uid)
 	}
-	for name, version := range o.writes.jobs {
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: name}}
-		seen, err := o.seen(ctx, job, version, askLive)
+	for name, e := range o.writes.named {
+		object := e.empty()
+		object.SetNamespace(o.namespace)
+		object.SetName(name)
+		seen, err := o.seen(ctx, object, e.version, askLive)
 		if err != nil || !seen {
-			return "job " + name, err
+			return name, err
 		}
-		delete(o.writes.jobs, name)
+		delete(o.writes.named, name)
 	}
 	return "", nil
 }
@@ -159,6 +175,7 @@ type freshKind struct {
 var freshKinds = []freshKind{
 	{corev1.SchemeGroupVersion.WithKind("Node"), func() client.ObjectList { return &corev1.NodeList{} }},
 	{batchv1.SchemeGroupVersion.WithKind("Job"), func() client.ObjectList { return &batchv1.JobList{} }},
+	{corev1.SchemeGroupVersion.WithKind("ConfigMap"), func() client.ObjectList { return &corev1.ConfigMapList{} }},
 	{nwv1.GroupVersion.WithKind(nwv1.KindNodeWright), func() client.ObjectList { return &nwv1.NodeWrightList{} }},
 	{nwv1.GroupVersion.WithKind(nwv1.KindDeploymentPolicy), func() client.ObjectList { return &nwv1.DeploymentPolicyList{} }},
 	{fleetv1.GroupVersion.WithKind(fleetv1.KindPackage), func() client.ObjectList { return &fleetv1.PackageList{} }},
@@ -208,12 +225,14 @@ func (o *Observer) quorumList(ctx context.Context, kind freshKind) (*metav1.Part
 
 // inNamespace narrows the list to what the cache holds.
 func (o *Observer) inNamespace(kind freshKind) []client.ListOption {
-	if kind.Group != batchv1.GroupName {
-		return nil
+	here := client.InNamespace(o.namespace)
+	switch kind.Kind {
+	case "Job":
+		return []client.ListOption{here, client.MatchingLabels{fleetv1.ManagedByLabel: fleetv1.FieldManager}}
+	case "ConfigMap":
+		return []client.ListOption{here, client.HasLabels{fleetv1.SnapshotLabel}}
 	}
-	return []client.ListOption{
-		client.InNamespace(o.namespace), client.MatchingLabels{fleetv1.ManagedByLabel: fleetv1.FieldManager},
-	}
+	return nil
 }
 
 // reached reports whether the cache shows each listed object at its version or later, and no object that was gone when

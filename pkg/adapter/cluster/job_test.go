@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func testNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "node-1", UID: "node-uid", Labels: map[string]string{"pool": "gpu"},
+			Annotations: map[string]string{"example.com/rack": "r7", "fleetwright.dev/record_tune": "{}"},
+		},
+		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: "machine-1"}},
+	}
+}
+
+func testSettings() JobSettings {
+	return JobSettings{Namespace: "fleetwright", AgentImage: "agent:1", ServiceAccount: "fleetwright-execution"}
+}
+
+func testPackage() desired.Package {
+	grace := 1500 * time.Millisecond
+	return desired.Package{
+		Name: "tuning", Version: "1.2.3", Image: "ghcr.io/x/tuning", Env: []corev1.EnvVar{{Name: "LEVEL", Value: "high"}},
+		ConfigMap: map[string]string{"sysctl.conf": "a=1", "limits": "x"}, ConfigHash: "c0ffee", GracefulShutdown: &grace,
+	}
+}
+
+func installSpec() plan.ExecutionSpec {
+	return plan.ExecutionSpec{
+		ExecutionKey: plan.ExecutionKey{
+			NodeWright: "tune", NodeWrightUID: "nw-uid", NodeUID: "node-uid", Round: 7, Package: "tuning", Phase: plan.PhaseInstall, Attempt: 2,
+		},
+		Node: "node-1", Compartment: "gold", Batch: 4, Order: 11, Stages: []nwv1.Stage{nwv1.StageApply, nwv1.StageConfig},
+		Definition: testPackage(), Fresh: true, Timeout: 90 * time.Second,
+		Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
+	}
+}
+
+func interruptSpec() plan.ExecutionSpec {
+	return plan.ExecutionSpec{
+		ExecutionKey: plan.ExecutionKey{
+			NodeWright: "tune", NodeWrightUID: "nw-uid", NodeUID: "node-uid", Round: 7, Phase: plan.PhaseInterrupt, Wave: 2, Attempt: 1,
+		},
+		Node: "node-1", Compartment: "gold", Batch: 4, Order: 11, InterruptPackage: testPackage(),
+		Interrupt: &noderecord.Interrupt{Type: nwv1.InterruptService, Services: []string{"containerd", "kubelet"}},
+	}
+}
+
+func TestBuildJob(t *testing.T) {
+	for name, spec := range map[string]plan.ExecutionSpec{"install": installSpec(), "interrupt": interruptSpec()} {
+		t.Run(name, func(t *testing.T) {
+			got, err := yaml.Marshal(BuildJob(spec, testNode(), testSettings()))
+			require.NoError(t, err)
+			file := filepath.Join("testdata", "job-"+name+".golden.yaml")
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(file, got, 0o644))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err, "run the test with -update once")
+			require.Equal(t, string(want), string(got))
+		})
+	}
+}
+
+func TestBuildJobPromises(t *testing.T) {
+	job := BuildJob(installSpec(), testNode(), testSettings())
+	pod := job.Spec.Template.Spec
+	require.False(t, *pod.AutomountServiceAccountToken, "no execution sees a token")
+	require.Empty(t, pod.NodeName, "the scheduler places the pod: it waits for room")
+	require.Nil(t, job.Spec.TTLSecondsAfterFinished, "a Job stays until its batch has settled")
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		require.Empty(t, c.Resources, "nothing is requested that the package does not ask for")
+	}
+	require.Equal(t, "fleetwright-execution", pod.PriorityClassName)
+	var names []string
+	for _, c := range pod.InitContainers {
+		names = append(names, c.Name)
+	}
+	require.Equal(t, []string{"tuning-init", "tuning-apply", "tuning-applycheck", "tuning-config", "tuning-configcheck"}, names)
+}
+
+func TestJobName(t *testing.T) {
+	base := installSpec().ExecutionKey
+	seen := map[string]bool{}
+	for _, change := range []func(*plan.ExecutionKey){
+		func(*plan.ExecutionKey) {}, func(k *plan.ExecutionKey) { k.Round++ }, func(k *plan.ExecutionKey) { k.Attempt++ },
+		func(k *plan.ExecutionKey) { k.NodeUID = "other" }, func(k *plan.ExecutionKey) { k.NodeWrightUID = "other" },
+		func(k *plan.ExecutionKey) { k.Phase = plan.PhasePost }, func(k *plan.ExecutionKey) { k.Wave++ },
+		func(k *plan.ExecutionKey) { k.Package = "a-package-with-a-name-of-exactly-43-characters"[:43] },
+	} {
+		k := base
+		change(&k)
+		name := JobName(k)
+		require.Empty(t, validation.IsDNS1123Label(name), name)
+		require.False(t, seen[name], "%s is unique", name)
+		require.Equal(t, name, JobName(k))
+		seen[name] = true
+	}
+}
+
+func TestConfigMapsAreNotShared(t *testing.T) {
+	a, b := installSpec(), installSpec()
+	b.NodeWrightUID = "another"
+	require.NotEqual(t, buildConfigMap(a, "ns").Name, buildConfigMap(b, "ns").Name)
+	require.True(t, *buildConfigMap(a, "ns").Immutable)
+}
+
+func TestSnapshotComesBack(t *testing.T) {
+	nw := &nwv1.NodeWright{Spec: nwv1.NodeWrightSpec{Packages: map[string]nwv1.Package{"tuning": {
+		Version: "1.0.0", Image: "x/y", ConfigMap: map[string]string{"k": "v"}, Uninstall: &nwv1.Uninstall{Enabled: true},
+	}}}}
+	set, problems := desired.Resolve(nw, nil)
+	require.Empty(t, problems)
+	back, err := readSnapshot(buildSnapshot(set.Packages[0], "ns"))
+	require.NoError(t, err)
+	require.Equal(t, set.Packages[0], back)
+}
