@@ -12,7 +12,7 @@ GO_TEST := go test $(if $(RUN),-run '$(RUN)')
 # Packages whose tests need nothing but Go and git.
 UNIT := ./pkg/... ./cmd/... ./reconciler/... ./schema/... ./charts/... ./docs/... ./test/arch/... ./test/example/... ./test/docs/... ./test/gitserver/...
 # Packages whose tests talk to a real API server.
-REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/... ./test/delivery/...
+REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/... ./test/rollout/... ./test/delivery/...
 
 .PHONY: help
 help: ## Show the targets
@@ -38,10 +38,6 @@ test-unit: ## Run the tests that need no control plane
 test-real: control-plane ## Run the tests against a real API server
 	$(GO_TEST) -timeout 30m -p 1 $(REAL)
 	cd test/cluster/controlplane && go test -trimpath -vet=off . # plain flags would compile Kubernetes a second time
-
-.PHONY: test-rollout
-test-rollout: control-plane ## Run the rollout's field reports against a real API server (not yet part of `make test`)
-	$(GO_TEST) -timeout 20m ./test/rollout/...
 
 .PHONY: test-race
 test-race: ## Run the unit tests with the race detector
