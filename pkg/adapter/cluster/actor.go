@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
@@ -58,10 +60,49 @@ func (a *Actor) Do(ctx context.Context, d plan.Decision) (report.Outcome, error)
 	if err := a.suspend(ctx, d); err != nil {
 		return out, err
 	}
+	if node, err = a.confirm(ctx, d, node, &out); err != nil || out.Conflict {
+		return out, err
+	}
 	if err := a.start(ctx, d, node, &out); err != nil {
 		return out, err
 	}
 	return out, a.evict(ctx, d, &out)
+}
+
+// confirm looks at the node once more, in the API server and not in a cache, before anything on it is started or
+// evicted. What this decision has just written needs no second look. A process that lost the lead, or whose cache lags,
+// finds here that the node was uncordoned, re-created or given another turn since.
+func (a *Actor) confirm(ctx context.Context, d plan.Decision, written *corev1.Node, out *report.Outcome) (*corev1.Node, error) {
+	if len(d.Start)+len(d.Evict) == 0 {
+		return written, nil
+	}
+	node := written
+	if node == nil {
+		var err error
+		node, err = a.client.CoreV1().Nodes().Get(ctx, d.Node, metav1.GetOptions{})
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get node %s: %w", d.Node, err)
+		}
+		if err != nil || node.UID != d.NodeUID {
+			out.Conflict, out.Detail = true, "the node is gone, or another one has its name"
+			return nil, nil
+		}
+		if !recordStands(node, d) {
+			out.Conflict, out.Detail = true, errOutdated{d.NodeWright}.Error()
+			return nil, nil
+		}
+	}
+	if needsCordon(d) && !node.Spec.Unschedulable {
+		out.Conflict, out.Detail = true, "the node is not cordoned any more"
+	}
+	return node, nil
+}
+
+// needsCordon: nothing is evicted and no interrupt begins on a node that takes new pods.
+func needsCordon(d plan.Decision) bool {
+	return len(d.Evict) > 0 || slices.ContainsFunc(d.Start, func(s plan.ExecutionSpec) bool {
+		return s.Phase == plan.PhaseInterrupt
+	})
 }
 
 // patchNode writes the record and the cordon. It returns the node as it is now in full, or nil if it was not written.
@@ -158,16 +199,6 @@ func (a *Actor) start(ctx context.Context, d plan.Decision, node *corev1.Node, o
 			out.EarlierRunning = earlier
 			return err
 		}
-	}
-	if node == nil {
-		var err error
-		if node, err = a.client.CoreV1().Nodes().Get(ctx, d.Node, metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("get node %s: %w", d.Node, err)
-		}
-	}
-	if node.UID != d.NodeUID {
-		out.Conflict, out.Detail = true, "another node has the name"
-		return nil
 	}
 	for _, spec := range d.Start {
 		if err := a.startOne(ctx, spec, node); err != nil {

@@ -22,7 +22,7 @@ func Execution(job *batchv1.Job, pods []*corev1.Pod) plan.Execution {
 	out := plan.Execution{
 		ExecutionKey: executionKey(job), Name: job.Name, Node: job.Annotations[fleetv1.NodeAnnotation],
 		Compartment: job.Annotations[fleetv1.CompartmentAnnotation], Batch: int32(labelNumber(job.Labels[fleetv1.BatchLabel])),
-		State: plan.ExecutionPending, Created: job.CreationTimestamp.Time,
+		State: plan.ExecutionPending, Created: began(job),
 		Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend,
 	}
 	pod := newest(pods)
@@ -31,6 +31,15 @@ func Execution(job *batchv1.Job, pods []*corev1.Pod) plan.Execution {
 	}
 	readEnd(&out, job, pod)
 	return out
+}
+
+// began is when the Job's time began to run. The Job controller sets startTime anew when a suspended Job goes on, so a
+// pause uses up nothing of its deadline.
+func began(job *batchv1.Job) time.Time {
+	if job.Status.StartTime != nil {
+		return job.Status.StartTime.Time
+	}
+	return job.CreationTimestamp.Time
 }
 
 func executionKey(job *batchv1.Job) plan.ExecutionKey {

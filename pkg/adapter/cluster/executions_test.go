@@ -142,3 +142,13 @@ func TestQuote(t *testing.T) {
 	require.Equal(t, withheld, quote(secret, "token is hunter2"))
 	require.Empty(t, quote(secret, " \n"))
 }
+
+// A pause uses up nothing of a deadline: the Job controller sets startTime anew when a suspended Job goes on.
+func TestExecution_TimeRunsFromTheNewestStart(t *testing.T) {
+	job := BuildJob(installSpec(), testNode(), testSettings())
+	job.CreationTimestamp = start
+	require.Equal(t, start.Time, Execution(job, nil).Created)
+	later := metav1.NewTime(start.Add(time.Hour))
+	job.Status.StartTime = &later
+	require.Equal(t, later.Time, Execution(job, nil).Created)
+}

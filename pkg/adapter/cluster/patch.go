@@ -84,6 +84,12 @@ func (p *nodePatch) testRecord(d plan.Decision) error {
 	return nil
 }
 
+// recordStands reports whether the node still carries the record that the decision was made from.
+func recordStands(node *corev1.Node, d plan.Decision) bool {
+	have, found, err := noderecord.Decode(node.Annotations[fleetv1.RecordKey(d.NodeWright)], d.NodeUID)
+	return err == nil && sameRecord(have, found, d.Before)
+}
+
 func sameRecord(have noderecord.Record, found bool, before *noderecord.Record) bool {
 	if before == nil {
 		return !found

@@ -85,7 +85,10 @@ func (v NodeWrightView) batch() int32 {
 }
 
 // failureCodes are the reasons of nodes that failed.
-var failureCodes = []plan.Code{plan.PackageFailed, plan.StageTimeout, plan.InterruptFailed, plan.NodeLost, plan.DrainTimeout}
+var failureCodes = []plan.Code{
+	plan.PackageFailed, plan.StageTimeout, plan.InterruptFailed, plan.NodeLost, plan.DrainTimeout, plan.ImagePull,
+	plan.ContainerCannotRun,
+}
 
 // failure words the first failed nodes: which, and what happened (package, stage, exit code).
 func (v NodeWrightView) failure() string {
