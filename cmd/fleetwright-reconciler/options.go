@@ -14,6 +14,9 @@ import (
 // envPrefix starts the environment variable of every flag: --agent-image is FLEETWRIGHT_AGENT_IMAGE.
 const envPrefix = "FLEETWRIGHT_"
 
+// minLease leaves the leader three tries to renew its lease on a slow API server.
+const minLease = 3 * time.Second
+
 // options are the flags.
 type options struct {
 	kubeconfig       string
@@ -30,6 +33,7 @@ type options struct {
 	probeAddress     string
 	webhookAddress   string
 	leaderElection   bool
+	leaseDuration    time.Duration
 	logLevel         slog.Level
 }
 
@@ -53,6 +57,7 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	f.StringVar(&o.probeAddress, "probe-address", ":8081", "address of /healthz and /readyz; 0 is off")
 	f.StringVar(&o.webhookAddress, "webhook-address", "", "address for push notifications of forges; empty is off")
 	f.BoolVar(&o.leaderElection, "leader-election", true, "act only while holding the lease "+fleetv1.LeaseName)
+	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second, "how long another process waits after a leader that died without a word, at least 3s")
 	f.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -92,6 +97,8 @@ func (o options) check() error {
 		return fmt.Errorf("--host-root: %q is not an absolute path", o.hostRoot)
 	case o.attempts < 1:
 		return fmt.Errorf("--attempts: %d is too few (allowed: 1 or more)", o.attempts)
+	case o.leaseDuration < minLease:
+		return fmt.Errorf("--lease-duration: %s is too short (allowed: %s or more)", o.leaseDuration, minLease)
 	case o.stageTimeout < 0:
 		return fmt.Errorf("--stage-timeout: %s is negative (allowed: 0 or more)", o.stageTimeout)
 	}

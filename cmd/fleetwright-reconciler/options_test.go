@@ -28,6 +28,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		"attempts":       {[]string{"--agent-image=a", "--attempts=0"}, "--attempts: 0 is too few (allowed: 1 or more)"},
 		"host root":      {[]string{"--agent-image=a", "--host-root=x"}, `--host-root: "x" is not an absolute path`},
 		"log level":      {[]string{"--agent-image=a", "--log-level=loud"}, `--log-level: "loud" is not a level (allowed: debug, info, warn, error)`},
+		"lease":          {[]string{"--agent-image=a", "--lease-duration=1s"}, "--lease-duration: 1s is too short (allowed: 3s or more)"},
 		"timeout":        {[]string{"--agent-image=a", "--stage-timeout=-1s"}, "--stage-timeout: -1s is negative (allowed: 0 or more)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,9 +69,12 @@ func newManager(o options) (manager.Manager, error) {
 		return nil, err
 	}
 	grace := gracefulStop
+	lease := o.leaseDuration
+	renew, retry := lease*2/3, lease*2/15 // the proportions of client-go's defaults: 15s, 10s, 2s
 	m, err := manager.New(c, manager.Options{
 		Scheme: scheme, Cache: cluster.CacheOptions(o.namespace),
 		LeaderElection: o.leaderElection, LeaderElectionID: fleetv1.LeaseName, LeaderElectionNamespace: o.namespace,
+		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		// Handing the lease over is safe: the next leader raises the ledger's epoch before it reads anything.
 		LeaderElectionReleaseOnCancel: true,
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},

@@ -35,6 +35,7 @@ func newSupervisor(o options, logs, kubeconfig string) *supervisor {
 		args: []string{
 			"--kubeconfig", kubeconfig, "--namespace", namespace, "--agent-image", "ghcr.io/fleetwright/agent:demo",
 			"--metrics-address", "0", "--probe-address", "0", "--retry-backoff", "1s", "--drain-retry", "500ms",
+			"--lease-duration", "4s",
 		},
 	}
 }
