@@ -37,7 +37,7 @@ test-unit: ## Run the tests that need no control plane
 .PHONY: test-real
 test-real: control-plane ## Run the tests against a real API server
 	$(GO_TEST) -timeout 30m -p 1 $(REAL)
-	cd test/cluster/controlplane && go test -trimpath -vet=off . # plain flags would compile Kubernetes a second time
+	cd test/cluster/controlplane && go test -trimpath -vet=off . # plain flags compile Kubernetes a second time
 
 .PHONY: test-race
 test-race: ## Run the unit tests with the race detector

@@ -45,6 +45,8 @@ func (s *Server) CreateRepo(name string) error {
 	for _, args := range [][]string{
 		{"init", "--quiet", "--bare", "--initial-branch=main"},
 		{"config", "http.receivepack", "true"},
+		{"config", "gc.auto", "0"}, // a repository is still while nobody talks to the server
+		{"config", "receive.autogc", "false"},
 	} {
 		if _, err := s.git(dir, nil, args...); err != nil {
 			return err

@@ -91,8 +91,17 @@ func (s *Server) Close() error {
 	if s.ssh != nil {
 		errs = append(errs, s.ssh.close())
 	}
-	return errors.Join(append(errs, s.http.Close())...)
+	// A push under way is let finish: git that is cut off goes on writing for a moment, into a directory that may be gone.
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		errs = append(errs, s.http.Close())
+	}
+	return errors.Join(errs...)
 }
+
+// closeTimeout is how long Close lets requests finish; one that hangs on purpose is cut off then.
+const closeTimeout = 5 * time.Second
 
 // URL of a repository over HTTP or HTTPS.
 func (s *Server) URL(repo string) string {
