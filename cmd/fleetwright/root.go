@@ -26,6 +26,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	root.AddCommand(
 		newValidate(streams),
+		newSimulate(streams),
 	)
 	return root
 }
