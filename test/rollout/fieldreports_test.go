@@ -252,52 +252,6 @@ func TestFieldReport_AC01_ForeignKeysAndTaintsSurvive(t *testing.T) {
 	}
 }
 
-func TestFieldReport_AC03_ManyObjectsUnderChurn(t *testing.T) {
-	w := newWorld(t)
-	nodes := w.addNodes(12, nil)
-	w.start()
-	const objects = 8
-	for i := range objects {
-		w.create(w.nodeWright(fmt.Sprintf("ac03-%d", i), nil))
-	}
-	churn := 0
-	turn := func() {
-		churn++
-		w.patchNode(nodes[churn%len(nodes)], fmt.Sprintf(`{"metadata":{"labels":{"churn":"%d"}}}`, churn))
-	}
-	for i := range objects {
-		name := fmt.Sprintf("ac03-%d", i)
-		require.Eventually(t, func() bool { turn(); return complete(w.get(name)) }, patience, 50*time.Millisecond, "%s completes", name)
-	}
-	conflicts := 0
-	for _, e := range w.requests(cluster.Match{Verb: "patch"}) {
-		if e.Code == 409 || e.Code == 422 {
-			conflicts++
-		}
-	}
-	require.Less(t, conflicts, churn+objects*len(nodes))
-	before := w.writes()
-	for range 60 { // at rest: labels still change, and every change wakes the loop
-		turn()
-		time.Sleep(20 * time.Millisecond)
-	}
-	require.Equal(t, before, w.writes(), "no writes at rest")
-}
-
-// writes counts the reconciler's own, events excepted: they are written late and in bulk.
-func (w *world) writes() int {
-	n := 0
-	for _, e := range w.requests(cluster.Match{}) {
-		switch e.Verb {
-		case "create", "update", "patch", "delete", "deletecollection":
-			if e.Resource != "events" {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 func TestFieldReport_D06_SameNamesShareNothing(t *testing.T) {
 	w := newWorld(t)
 	node := w.addNodes(1, nil)[0]
