@@ -29,14 +29,24 @@ type batch struct {
 func (r *recorder) alreadyOpen(nodeWright string, sc Scenario) {
 	roll := sc.Ledger.Rollouts[nodeWright]
 	h := r.rollouts[nodeWright]
-	for _, n := range sc.Nodes {
+	keyOf := func(n plan.Node) batchKey {
 		rec := n.Records[nodeWright]
-		if led := roll.Compartments[rec.Compartment]; rec.Round == roll.Round && rec.Batch == led.Batch && !led.Settled && rec.Batch > 0 {
-			key := batchKey{rec.Round, rec.Compartment, rec.Batch}
-			h.admit(key, n.Name, 0)
-			if !rec.IsOpen() {
-				h.byKey[key].ended(n.Name, rec.Outcome, 0)
-			}
+		return batchKey{rec.Round, rec.Compartment, rec.Batch}
+	}
+	open := map[batchKey]bool{}
+	for _, n := range sc.Nodes {
+		if rec := n.Records[nodeWright]; rec.Round == roll.Round && rec.IsOpen() {
+			open[keyOf(n)] = true
+		}
+	}
+	for _, n := range sc.Nodes {
+		key := keyOf(n)
+		if !open[key] {
+			continue
+		}
+		h.admit(key, n.Name, 0)
+		if rec := n.Records[nodeWright]; !rec.IsOpen() {
+			h.byKey[key].ended(n.Name, rec.Outcome, 0)
 		}
 	}
 	r.admissions(h, sc.Start, roll)

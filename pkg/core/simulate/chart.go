@@ -157,7 +157,7 @@ type band struct {
 }
 
 func bands(batches []Batch, x func(Offset) float64) []band {
-	const narrow = 2
+	const narrow = 3
 	var out []band
 	for _, b := range batches {
 		next := band{

@@ -55,7 +55,7 @@ func (p plot) outline(class string, timeline []Point, of func(Point) int) {
 	}
 }
 
-// line is a path of steps, from the left edge to the right. Points within half a pixel of each other are drawn as one, with
+// line is a path of steps, from the left edge to the right. Points within a pixel of each other are drawn as one, with
 // the largest number, so that a peak is seen and the drawing stays small.
 func (p plot) line(timeline []Point, of func(Point) int) string {
 	var b strings.Builder
@@ -63,7 +63,7 @@ func (p plot) line(timeline []Point, of func(Point) int) string {
 	for i := 0; i < len(timeline); {
 		x, n := p.c.x(timeline[i].At), 0
 		j := i
-		for ; j < len(timeline) && p.c.x(timeline[j].At)-x < 0.5; j++ {
+		for ; j < len(timeline) && p.c.x(timeline[j].At)-x < 1; j++ {
 			n = max(n, of(timeline[j]))
 		}
 		if j == len(timeline) {
