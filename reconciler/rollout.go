@@ -32,8 +32,17 @@ type RolloutObserver interface {
 type RolloutActor interface {
 	// Do carries out one decision.
 	Do(ctx context.Context, d plan.Decision) (report.Outcome, error)
-	// Discard deletes finished Jobs by name.
+	// Strand keeps Jobs, by name, from running anything from now on; they stay to be seen.
+	Strand(ctx context.Context, jobs []string) error
+	// Discard deletes Jobs by name.
 	Discard(ctx context.Context, jobs []string) error
+}
+
+// RolloutSweeper deletes what executions and records left behind.
+type RolloutSweeper interface {
+	// Sweep deletes stored definitions that are not used, given their hashes, and configurations that no Job mounts, once
+	// they have been unused for a while.
+	Sweep(ctx context.Context, used map[string]bool, now time.Time) error
 }
 
 // LedgerStore is the ledger with compare-and-swap.
@@ -60,6 +69,7 @@ var ErrDeposed = errors.New("another leader has taken over the ledger")
 type Rollout struct {
 	Observer RolloutObserver
 	Actor    RolloutActor
+	Sweeper  RolloutSweeper
 	Ledger   LedgerStore
 	Statuses StatusStore
 	Events   EventSink
@@ -76,6 +86,8 @@ type Rollout struct {
 	Parallel int
 	// Interval is the least time between the starts of two passes. Default 100ms.
 	Interval time.Duration
+	// Timeout bounds each call that waits for the API server. Default 30s.
+	Timeout time.Duration
 
 	wake     chan struct{}
 	wakeOnce sync.Once
@@ -88,8 +100,10 @@ type memory struct {
 	version string // of the ledger; empty: to be read again
 	epoch   int64
 	evict   evictionMemory
+	resting restingMemory
 	reasons map[reasonKey]plan.Code
-	swept   time.Time
+	swept   time.Time // Jobs
+	tidied  time.Time // stored definitions and configurations
 }
 
 // Wake asks for a pass. Many calls are one pass. It never blocks.
@@ -147,12 +161,12 @@ const (
 // lead makes this process the leader: first the epoch, so that no write of an earlier leader succeeds from now on, then
 // the view.
 func (r *Rollout) lead(ctx context.Context) error {
-	spec, version, err := r.Ledger.Get(ctx)
+	spec, version, err := r.getLedger(ctx)
 	if err != nil {
 		return err
 	}
 	spec.Epoch++
-	next, swapped, err := r.Ledger.Put(ctx, spec, version)
+	next, swapped, err := r.putLedger(ctx, spec, version)
 	if err != nil {
 		return err
 	}
@@ -181,16 +195,22 @@ func (r *Rollout) Pass(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	out, err := r.plan(ctx, &in)
-	if err != nil {
-		return time.Time{}, err
-	}
+	out, podsErr := r.plan(ctx, &in)
 	if written, err := r.commit(ctx, out.Ledger); err != nil || !written {
 		return in.Now, err // decide anew: nothing of this plan may be done
 	}
-	actErr := r.act(ctx, out)
+	actErr := errors.Join(r.strand(ctx, in), r.act(ctx, out))
+	r.explain(&out, in.Nodes)
 	reportErr := r.report(ctx, in, out)
-	return out.Next, errors.Join(actErr, reportErr, r.discard(ctx, in))
+	return earlier(out.Next, r.memory.resting.next()), errors.Join(podsErr, actErr, reportErr, r.discard(ctx, in), r.sweep(ctx, in))
+}
+
+// earlier is the earlier of two instants, of which a zero one is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (r *Rollout) gather(ctx context.Context) (plan.Input, error) {
@@ -211,12 +231,36 @@ func (r *Rollout) gather(ctx context.Context) (plan.Input, error) {
 	return in, nil
 }
 
+// bounded is a context for one call that waits for the API server.
+func (r *Rollout) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, orDefault(r.Timeout, 30*time.Second))
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+func (r *Rollout) getLedger(ctx context.Context) (fleetv1.LedgerSpec, string, error) {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	return r.Ledger.Get(ctx)
+}
+
+func (r *Rollout) putLedger(ctx context.Context, spec fleetv1.LedgerSpec, version string) (string, bool, error) {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	return r.Ledger.Put(ctx, spec, version)
+}
+
 // readLedger reads the ledger again when a write of it was refused or its answer was lost.
 func (r *Rollout) readLedger(ctx context.Context) error {
 	if r.memory.version != "" {
 		return nil
 	}
-	spec, version, err := r.Ledger.Get(ctx)
+	spec, version, err := r.getLedger(ctx)
 	if err != nil {
 		return err
 	}
@@ -227,7 +271,8 @@ func (r *Rollout) readLedger(ctx context.Context) error {
 	return nil
 }
 
-// plan computes, lists the pods of the nodes that the plan asks for, and computes once more.
+// plan computes, lists the pods of the nodes that the plan asks for, and computes once more. A node whose pods could not
+// be listed waits; the error asks for another pass, as nothing else would.
 func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error) {
 	out := plan.Compute(*in)
 	if len(out.NeedPods) == 0 {
@@ -238,16 +283,15 @@ func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error)
 		byName[in.Nodes[i].Name] = &in.Nodes[i]
 	}
 	err := r.forEach(out.NeedPods, func(name string) error {
+		ctx, cancel := r.bounded(ctx)
+		defer cancel()
 		pods, err := r.Observer.Pods(ctx, name)
 		if err == nil {
 			byName[name].Pods, byName[name].PodsListed = pods, true
 		}
 		return err
 	})
-	if err != nil {
-		r.Log.Error("some nodes' pods are not known; they wait", "error", err)
-	}
-	return plan.Compute(*in), nil
+	return plan.Compute(*in), err
 }
 
 // commit swaps the ledger. written is false if somebody else wrote it.
@@ -255,7 +299,7 @@ func (r *Rollout) commit(ctx context.Context, spec *fleetv1.LedgerSpec) (written
 	if spec == nil {
 		return true, nil
 	}
-	next, swapped, err := r.Ledger.Put(ctx, *spec, r.memory.version)
+	next, swapped, err := r.putLedger(ctx, *spec, r.memory.version)
 	if err != nil || !swapped {
 		r.memory.version = ""
 		return false, err
@@ -266,10 +310,7 @@ func (r *Rollout) commit(ctx context.Context, spec *fleetv1.LedgerSpec) (written
 
 // rest sleeps until something changed or the wait is over, and at least Interval.
 func (r *Rollout) rest(ctx context.Context, wait time.Duration) {
-	interval := r.Interval
-	if interval == 0 {
-		interval = 100 * time.Millisecond
-	}
+	interval := orDefault(r.Interval, 100*time.Millisecond)
 	if !r.sleep(ctx, interval) || wait <= interval {
 		return
 	}

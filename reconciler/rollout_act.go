@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
@@ -18,6 +17,7 @@ import (
 // before the first drain; then the rest. Nodes go in parallel, the decisions of one node one after the other. What fails
 // on one node keeps no other from going on.
 func (r *Rollout) act(ctx context.Context, out plan.Output) error {
+	r.memory.resting.keep(out.Decisions)
 	var first, rest []plan.Decision
 	for _, d := range out.Decisions {
 		if d.Action == plan.ActionAdmit || d.Action == plan.ActionCordon {
@@ -50,14 +50,13 @@ func (r *Rollout) carryOut(ctx context.Context, decisions []plan.Decision) error
 	})
 }
 
-// do carries out one decision and tells of it.
+// do carries out one decision and tells of it, unless the node rests from one that failed.
 func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
-	outcome, err := r.Actor.Do(ctx, d)
-	r.Metrics.decision(d, outcome, err)
-	r.memory.evict.note(d, outcome, r.Now())
-	if outcome.Conflict {
-		r.Wake() // the change may have been seen before this pass ended, and then nothing else wakes the loop
+	if r.memory.resting.rests(d, r.Now()) {
+		return nil
 	}
+	outcome, err := r.try(ctx, d)
+	r.Metrics.decision(d, outcome, err)
 	log := r.Log.With("nodewright", d.NodeWright, "node", d.Node, "action", string(d.Action))
 	switch {
 	case err != nil:
@@ -79,6 +78,40 @@ func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
 		r.Events.Emit(e)
 	}
 	return nil
+}
+
+// try carries out one decision within its time and remembers what came of it.
+func (r *Rollout) try(ctx context.Context, d plan.Decision) (report.Outcome, error) {
+	limited, cancel := r.bounded(ctx)
+	defer cancel()
+	start := r.Now()
+	outcome, err := r.Actor.Do(limited, d)
+	end := r.Now()
+	r.memory.evict.note(d, outcome, end)
+	if ctx.Err() != nil {
+		return outcome, err // the process is told to stop; that says nothing about the node
+	}
+	if r.memory.resting.note(d, attempt{at: end, took: end.Sub(start), outcome: outcome, err: err}) {
+		r.Wake() // the change may have been seen before this pass ended, and then nothing else wakes the loop
+	}
+	return outcome, err
+}
+
+// strand keeps executions whose node is gone from running on another one that has its name by now. They stay: verdicts
+// are made from them.
+func (r *Rollout) strand(ctx context.Context, in plan.Input) error {
+	var jobs []string
+	for _, e := range in.Orphans {
+		if !e.Ended() && !e.Suspended {
+			jobs = append(jobs, e.Name)
+		}
+	}
+	if len(jobs) == 0 || in.Standby != "" {
+		return nil
+	}
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	return r.Actor.Strand(ctx, jobs)
 }
 
 // forEach calls do for each name, Parallel at a time, and joins the errors.
@@ -158,55 +191,4 @@ func (m *evictionMemory) apply(nodes []plan.Node) {
 		}
 	}
 	m.nodes = kept
-}
-
-const (
-	// sweepEvery is how often finished Jobs are looked through.
-	sweepEvery = time.Minute
-	// keepSucceeded and keepFailed are how long a finished Job stays once its batch has settled, for its logs.
-	keepSucceeded = time.Hour
-	keepFailed    = 24 * time.Hour
-)
-
-// discard deletes the Jobs of settled batches that ended a while ago.
-func (r *Rollout) discard(ctx context.Context, in plan.Input) error {
-	if in.Now.Sub(r.memory.swept) < sweepEvery || in.Standby != "" {
-		return nil
-	}
-	r.memory.swept = in.Now
-	jobs := disposable(in, r.memory.ledger)
-	if len(jobs) == 0 {
-		return nil
-	}
-	return r.Actor.Discard(ctx, jobs)
-}
-
-// disposable are the finished Jobs that no verdict can need any more.
-func disposable(in plan.Input, ledger fleetv1.LedgerSpec) []string {
-	var out []string
-	add := func(executions []plan.Execution) {
-		for _, e := range executions {
-			keep := keepSucceeded
-			if e.State == plan.ExecutionFailed {
-				keep = keepFailed
-			}
-			if e.Ended() && settled(e, ledger) && in.Now.Sub(e.Finished) > keep {
-				out = append(out, e.Name)
-			}
-		}
-	}
-	for i := range in.Nodes {
-		add(in.Nodes[i].Executions)
-	}
-	add(in.Orphans)
-	return out
-}
-
-func settled(e plan.Execution, ledger fleetv1.LedgerSpec) bool {
-	rollout, ok := ledger.Rollouts[e.NodeWright]
-	if !ok || rollout.UID != e.NodeWrightUID || e.Round < rollout.Round || rollout.Complete {
-		return true
-	}
-	c := rollout.Compartments[e.Compartment]
-	return e.Batch < c.Batch || e.Batch == c.Batch && c.Settled
 }

@@ -26,9 +26,11 @@ func addRollout(ctx context.Context, m manager.Manager, o options, log *slog.Log
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	observer := cluster.NewObserver(m.GetCache(), m.GetAPIReader(), client, o.namespace)
+	actor := cluster.NewActor(client, observer, jobSettings(o), version)
 	loop := &reconciler.Rollout{
 		Observer: observer,
-		Actor:    cluster.NewActor(client, observer, jobSettings(o), version),
+		Actor:    actor,
+		Sweeper:  actor,
 		Ledger:   cluster.NewLedger(m.GetAPIReader(), m.GetClient()),
 		Statuses: cluster.NewStatuses(m.GetCache(), m.GetClient()),
 		Events:   cluster.NewEvents(m.GetEventRecorder("fleetwright")),

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,15 +27,12 @@ type Actor struct {
 	observer *Observer
 	settings JobSettings
 	version  string
-
-	mu    sync.Mutex
-	known map[string]bool // ConfigMaps that exist, by name
 }
 
 // NewActor returns an Actor whose writes the observer's views are never older than. version is the program's, which
 // the records carry.
 func NewActor(client kubernetes.Interface, observer *Observer, settings JobSettings, version string) *Actor {
-	return &Actor{client: client, observer: observer, settings: settings, version: version, known: map[string]bool{}}
+	return &Actor{client: client, observer: observer, settings: settings, version: version}
 }
 
 // Do carries out one decision, part by part in the order of its fields; what fails stops the rest. All of it is
@@ -48,7 +44,6 @@ func (a *Actor) Do(ctx context.Context, d plan.Decision) (report.Outcome, error)
 		if err := a.ensureConfigMap(ctx, snapshot); err != nil {
 			return out, fmt.Errorf("keep snapshot of package %s: %w", p.Name, err)
 		}
-		a.observer.wroteSnapshot(snapshot.Name, anyVersion)
 	}
 	node, err := a.patchNode(ctx, d, &out)
 	if err != nil || out.Conflict {
@@ -141,9 +136,6 @@ func (a *Actor) patchNode(ctx context.Context, d plan.Decision, out *report.Outc
 	return written, nil
 }
 
-// anyVersion is the least resource version: what exists in any version is expected.
-const anyVersion = "1"
-
 // isConflict reports whether a write came too late: a failed test of a JSON patch (422 without a cause), a conflict
 // (409), or an object that is gone (404). A 422 with causes is a refusal of the content, which no retry cures.
 func isConflict(err error) bool {
@@ -173,19 +165,21 @@ func (a *Actor) stop(ctx context.Context, d plan.Decision, out *report.Outcome) 
 
 // suspend pauses Jobs and lets them go on. A Job that has ended or is gone has nothing to pause.
 func (a *Actor) suspend(ctx context.Context, d plan.Decision) error {
-	for _, set := range []struct {
-		names []string
-		patch string
-	}{{d.Suspend, `{"spec":{"suspend":true}}`}, {d.Unsuspend, `{"spec":{"suspend":false}}`}} {
-		for _, name := range set.names {
-			_, err := a.client.BatchV1().Jobs(a.settings.Namespace).Patch(ctx, name, types.MergePatchType,
-				[]byte(set.patch), metav1.PatchOptions{FieldManager: fleetv1.FieldManager})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("suspend job %s: %w", name, err)
-			}
+	return errors.Join(
+		a.suspendAll(ctx, d.Suspend, `{"spec":{"suspend":true}}`),
+		a.suspendAll(ctx, d.Unsuspend, `{"spec":{"suspend":false}}`))
+}
+
+func (a *Actor) suspendAll(ctx context.Context, jobs []string, patch string) error {
+	var errs []error
+	for _, name := range jobs {
+		_, err := a.client.BatchV1().Jobs(a.settings.Namespace).Patch(ctx, name, types.MergePatchType,
+			[]byte(patch), metav1.PatchOptions{FieldManager: fleetv1.FieldManager})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("suspend job %s: %w", name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // start creates the executions, unless one of an earlier round is unfinished.
@@ -218,9 +212,8 @@ func (a *Actor) startOne(ctx context.Context, spec plan.ExecutionSpec, node *cor
 	job := BuildJob(spec, node, a.settings)
 	created, err := a.client.BatchV1().Jobs(job.Namespace).Create(ctx, job,
 		metav1.CreateOptions{FieldManager: fleetv1.FieldManager})
-	if apierrors.IsAlreadyExists(err) {
-		a.observer.wroteJob(job.Name, anyVersion) // by an earlier pass whose answer was lost
-		return nil
+	if apierrors.IsAlreadyExists(err) { // by an earlier pass whose answer was lost
+		return a.adopt(ctx, spec.ExecutionKey, job.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("create job %s: %w", job.Name, err)
@@ -228,6 +221,33 @@ func (a *Actor) startOne(ctx context.Context, spec plan.ExecutionSpec, node *cor
 	a.observer.wroteJob(created.Name, created.ResourceVersion)
 	return nil
 }
+
+// adopt looks at the Job that has the name of an execution. If somebody took the label off by which the caches find it, the
+// label is put back.
+func (a *Actor) adopt(ctx context.Context, key plan.ExecutionKey, name string) error {
+	job, err := a.client.BatchV1().Jobs(a.settings.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // deleted since; the next pass asks for it again
+	}
+	if err != nil {
+		return fmt.Errorf("get job %s: %w", name, err)
+	}
+	if executionKey(job) != key {
+		return fmt.Errorf("job %s is in the way: it is not the execution of that name; delete it", name)
+	}
+	if !isOurs(job) {
+		job, err = a.client.BatchV1().Jobs(a.settings.Namespace).Patch(ctx, name, types.MergePatchType, ourLabel,
+			metav1.PatchOptions{FieldManager: fleetv1.FieldManager})
+		if err != nil {
+			return fmt.Errorf("label job %s: %w", name, err)
+		}
+	}
+	a.observer.wroteJob(name, job.ResourceVersion)
+	return nil
+}
+
+// ourLabel is a merge patch that puts the label back by which the caches find what is ours.
+var ourLabel = []byte(`{"metadata":{"labels":{"` + fleetv1.ManagedByLabel + `":"` + fleetv1.FieldManager + `"}}}`)
 
 // unfinishedBefore names an unfinished execution of an earlier round on the node, by a live list.
 func (a *Actor) unfinishedBefore(ctx context.Context, spec plan.ExecutionSpec) (string, error) {
@@ -248,33 +268,21 @@ func (a *Actor) unfinishedBefore(ctx context.Context, spec plan.ExecutionSpec) (
 	return "", nil
 }
 
-// ensureConfigMap creates an immutable ConfigMap whose name is derived from its content.
-func (a *Actor) ensureConfigMap(ctx context.Context, cm *corev1.ConfigMap) error {
-	a.mu.Lock()
-	known := a.known[cm.Name]
-	a.mu.Unlock()
-	if known {
-		return nil
-	}
-	_, err := a.client.CoreV1().ConfigMaps(cm.Namespace).Create(ctx, cm,
-		metav1.CreateOptions{FieldManager: fleetv1.FieldManager})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create configmap %s: %w", cm.Name, err)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.known[cm.Name] = true
-	return nil
+// Strand suspends Jobs: what has not begun on a node never begins, and the Job stays to be seen.
+func (a *Actor) Strand(ctx context.Context, jobs []string) error {
+	return a.suspendAll(ctx, jobs, `{"spec":{"suspend":true}}`)
 }
 
-// Discard deletes finished Jobs and their pods. One that is gone is no error.
+// Discard deletes Jobs and their pods. One that is gone is no error, and one that cannot be deleted keeps none of the
+// others.
 func (a *Actor) Discard(ctx context.Context, jobs []string) error {
 	background := metav1.DeletePropagationBackground
+	var errs []error
 	for _, name := range jobs {
 		err := a.client.BatchV1().Jobs(a.settings.Namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete job %s: %w", name, err)
+			errs = append(errs, fmt.Errorf("delete job %s: %w", name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,11 +16,10 @@ import (
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 )
 
-// CacheOptions keep in memory only what a pass needs: of nodes a few fields, of Jobs and pods only our own in one
-// namespace. The pods of the cluster are never cached; see Observer.Pods.
+// CacheOptions keep in memory only what a pass needs: of nodes a few fields, of Jobs, pods and ConfigMaps
+// only our own in one namespace. The pods of the cluster are never cached; see Observer.Pods.
 func CacheOptions(namespace string) cache.Options {
 	own := labels.SelectorFromSet(labels.Set{fleetv1.ManagedByLabel: fleetv1.FieldManager})
-	snapshots := labels.NewSelector().Add(mustExist(fleetv1.SnapshotLabel))
 	here := map[string]cache.Config{namespace: {}}
 	shared := true
 	return cache.Options{
@@ -30,17 +28,9 @@ func CacheOptions(namespace string) cache.Options {
 			&corev1.Node{}:      {Transform: trimNode, UnsafeDisableDeepCopy: &shared},
 			&batchv1.Job{}:      {Transform: dropManagedFields, Namespaces: here, Label: own, UnsafeDisableDeepCopy: &shared},
 			&corev1.Pod{}:       {Transform: trimPod, Namespaces: here, Label: own, UnsafeDisableDeepCopy: &shared},
-			&corev1.ConfigMap{}: {Transform: dropManagedFields, Namespaces: here, Label: snapshots, UnsafeDisableDeepCopy: &shared},
+			&corev1.ConfigMap{}: {Transform: trimConfigMap, Namespaces: here, Label: own, UnsafeDisableDeepCopy: &shared},
 		},
 	}
-}
-
-func mustExist(key string) labels.Requirement {
-	r, err := labels.NewRequirement(key, selection.Exists, nil)
-	if err != nil { // the key is a constant
-		panic(err)
-	}
-	return *r
 }
 
 // ownKey reports whether a metadata key of a node is ours or NVIDIA's.
@@ -89,9 +79,27 @@ func trimPod(in any) (any, error) {
 	if !ok {
 		return in, nil
 	}
+	return trimmedPod(pod), nil
+}
+
+func trimmedPod(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta, Status: pod.Status}
 	out.ManagedFields, out.Annotations = nil, nil
 	out.Spec.NodeName = pod.Spec.NodeName
+	return out
+}
+
+// trimConfigMap keeps the content of snapshots only; of a package's configuration it is enough to know that it is there.
+func trimConfigMap(in any) (any, error) {
+	cm, ok := in.(*corev1.ConfigMap)
+	if !ok {
+		return in, nil
+	}
+	out := &corev1.ConfigMap{TypeMeta: cm.TypeMeta, ObjectMeta: cm.ObjectMeta}
+	out.ManagedFields = nil
+	if cm.Labels[fleetv1.SnapshotLabel] != "" {
+		out.Data = cm.Data
+	}
 	return out, nil
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -43,10 +42,16 @@ func began(job *batchv1.Job) time.Time {
 }
 
 func executionKey(job *batchv1.Job) plan.ExecutionKey {
-	l := job.Labels
+	out := keyOfLabels(job.Labels)
+	out.NodeWright = job.Annotations[fleetv1.NodeWrightAnnotation]
+	return out
+}
+
+// keyOfLabels is the key without the NodeWright's name.
+func keyOfLabels(l map[string]string) plan.ExecutionKey {
 	return plan.ExecutionKey{
-		NodeWright: job.Annotations[fleetv1.NodeWrightAnnotation], NodeWrightUID: types.UID(l[fleetv1.NodeWrightUIDLabel]),
-		NodeUID: types.UID(l[fleetv1.NodeUIDLabel]), Round: labelNumber(l[fleetv1.RoundLabel]),
+		NodeWrightUID: types.UID(l[fleetv1.NodeWrightUIDLabel]),
+		NodeUID:       types.UID(l[fleetv1.NodeUIDLabel]), Round: labelNumber(l[fleetv1.RoundLabel]),
 		Package: l[fleetv1.PackageNameLabel], Phase: plan.Phase(l[fleetv1.PhaseLabel]),
 		Wave: int32(labelNumber(l[waveLabel])), Attempt: int32(labelNumber(l[fleetv1.AttemptLabel])),
 	}
@@ -145,23 +150,13 @@ const interruptContainer = "interrupt"
 // checkSuffix follows the stage in the name of its check's container, without a hyphen.
 const checkSuffix = "check"
 
-// stageContainers reads the stages back from the Job's template: `<package>-<stage>` and `<package>-<stage>check`.
+// stageContainers reads the stages back from the Job's template.
 func stageContainers(job *batchv1.Job) []stageContainer {
-	var out []stageContainer
-	prefix := job.Labels[fleetv1.PackageNameLabel] + "-"
+	names := make([]string, 0, len(job.Spec.Template.Spec.InitContainers))
 	for _, c := range job.Spec.Template.Spec.InitContainers {
-		name, ok := strings.CutPrefix(c.Name, prefix)
-		switch {
-		case c.Name == interruptContainer:
-			out = append(out, stageContainer{c.Name, nwv1.StageInterrupt, true})
-		case !ok || name == initSuffix:
-		case strings.HasSuffix(name, checkSuffix):
-			out = append(out, stageContainer{c.Name, nwv1.Stage(strings.TrimSuffix(name, checkSuffix)), true})
-		default:
-			out = append(out, stageContainer{c.Name, nwv1.Stage(name), false})
-		}
+		names = append(names, c.Name)
 	}
-	return out
+	return namedStages(job.Labels[fleetv1.PackageNameLabel], names)
 }
 
 func stageOf(containers []stageContainer, name string) (nwv1.Stage, bool) {

@@ -41,6 +41,13 @@ type expectations struct {
 type expectation struct {
 	empty   func() client.Object
 	version string
+	// selected reports whether the cache holds such an object at all: somebody may have taken its label off.
+	selected func(client.Object) bool
+}
+
+// isOurs reports whether an object carries the label by which the caches find what is ours.
+func isOurs(o client.Object) bool {
+	return o.GetLabels()[fleetv1.ManagedByLabel] == fleetv1.FieldManager
 }
 
 func (o *Observer) wroteNode(node *corev1.Node) {
@@ -50,11 +57,19 @@ func (o *Observer) wroteNode(node *corev1.Node) {
 }
 
 func (o *Observer) wroteJob(name, version string) {
-	o.expect(name, expectation{func() client.Object { return &batchv1.Job{} }, version})
+	o.expect(name, expectation{func() client.Object { return &batchv1.Job{} }, version, isOurs})
 }
 
-func (o *Observer) wroteSnapshot(name, version string) {
-	o.expect(name, expectation{func() client.Object { return &corev1.ConfigMap{} }, version})
+func (o *Observer) wroteConfigMap(name, version string) {
+	o.expect(name, expectation{func() client.Object { return &corev1.ConfigMap{} }, version, isOurs})
+}
+
+// expects reports whether a write of the object is not seen yet.
+func (o *Observer) expects(name string) bool {
+	o.writes.mu.Lock()
+	defer o.writes.mu.Unlock()
+	_, waiting := o.writes.named[name]
+	return waiting
 }
 
 func (o *Observer) expect(name string, e expectation) {
@@ -123,18 +138,15 @@ func (o *Observer) unseen(ctx context.Context, askLive bool) (string, error) {
 	o.writes.mu.Lock()
 	defer o.writes.mu.Unlock()
 	for uid, node := range o.writes.nodes {
-		empty := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-		seen, err := o.seen(ctx, empty, node.ResourceVersion, askLive)
+		e := expectation{func() client.Object { return &corev1.Node{} }, node.ResourceVersion, always}
+		seen, err := o.seen(ctx, client.ObjectKey{Name: node.Name}, e, askLive)
 		if err != nil || !seen {
 			return "node " + node.Name, err
 		}
 		delete(o.writes.nodes, uid)
 	}
 	for name, e := range o.writes.named {
-		object := e.empty()
-		object.SetNamespace(o.namespace)
-		object.SetName(name)
-		seen, err := o.seen(ctx, object, e.version, askLive)
+		seen, err := o.seen(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, e, askLive)
 		if err != nil || !seen {
 			return name, err
 		}
@@ -143,12 +155,14 @@ func (o *Observer) unseen(ctx context.Context, askLive bool) (string, error) {
 	return "", nil
 }
 
-// seen looks the object up by its name; have is overwritten.
-func (o *Observer) seen(ctx context.Context, have client.Object, version string, askLive bool) (bool, error) {
-	key := client.ObjectKeyFromObject(have)
+func always(client.Object) bool { return true }
+
+// seen reports whether the cache shows the object in its version, or never will.
+func (o *Observer) seen(ctx context.Context, key client.ObjectKey, e expectation, askLive bool) (bool, error) {
+	have := e.empty()
 	err := o.cached.Get(ctx, key, have)
 	if err == nil {
-		return !older(have.GetResourceVersion(), version), nil
+		return !older(have.GetResourceVersion(), e.version), nil
 	}
 	if !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("read cache: %w", err)
@@ -163,7 +177,7 @@ func (o *Observer) seen(ctx context.Context, have client.Object, version string,
 	if err != nil {
 		return false, fmt.Errorf("get %s: %w", key.Name, err)
 	}
-	return false, nil
+	return !e.selected(have), nil
 }
 
 // freshKind is a kind of which a new leader must not take a view from before its time.
@@ -227,10 +241,8 @@ func (o *Observer) quorumList(ctx context.Context, kind freshKind) (*metav1.Part
 func (o *Observer) inNamespace(kind freshKind) []client.ListOption {
 	here := client.InNamespace(o.namespace)
 	switch kind.Kind {
-	case "Job":
+	case "Job", "ConfigMap":
 		return []client.ListOption{here, client.MatchingLabels{fleetv1.ManagedByLabel: fleetv1.FieldManager}}
-	case "ConfigMap":
-		return []client.ListOption{here, client.HasLabels{fleetv1.SnapshotLabel}}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
-// executions translates our Jobs and their pods.
+// executions translates our Jobs and their pods, and pods of ours whose Job is not there.
 func (o *Observer) executions(ctx context.Context, now time.Time) ([]plan.Execution, error) {
 	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
 	if err := o.cached.List(ctx, jobs, client.InNamespace(o.namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -27,24 +27,40 @@ func (o *Observer) executions(ctx context.Context, now time.Time) ([]plan.Execut
 	if err := o.cached.List(ctx, pods, client.InNamespace(o.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list execution pods: %w", err)
 	}
-	byJob := map[types.UID][]*corev1.Pod{}
-	for i := range pods.Items {
-		if owner := metav1.GetControllerOf(&pods.Items[i]); owner != nil {
-			byJob[owner.UID] = append(byJob[owner.UID], &pods.Items[i])
-		}
-	}
+	byJob := podsByJob(pods.Items)
 	out := make([]plan.Execution, 0, len(jobs.Items))
 	uids := make([]types.UID, 0, len(jobs.Items))
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
+		own := byJob[job.UID]
+		delete(byJob, job.UID)
 		if job.Labels[fleetv1.NodeUIDLabel] == "" {
 			continue // not an execution
 		}
-		out = append(out, Execution(job, byJob[job.UID]))
+		var err error
+		if failed(job) {
+			if own, err = o.podsOfFailed(ctx, job, own); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, Execution(job, own))
 		uids = append(uids, job.UID)
 	}
 	o.jobs.stamp(out, uids, now)
-	return out, nil
+	return append(out, strays(byJob, out)...), nil
+}
+
+// podsByJob groups pods by the Job that controls them; those that none controls have the empty UID.
+func podsByJob(pods []corev1.Pod) map[types.UID][]*corev1.Pod {
+	out := map[types.UID][]*corev1.Pod{}
+	for i := range pods {
+		var job types.UID
+		if owner := metav1.GetControllerOf(&pods[i]); owner != nil {
+			job = owner.UID
+		}
+		out[job] = append(out[job], &pods[i])
+	}
+	return out
 }
 
 // jobViews remembers when the trouble of a running execution was first seen: the API does not say. After a restart the
@@ -52,6 +68,7 @@ func (o *Observer) executions(ctx context.Context, now time.Time) ([]plan.Execut
 type jobViews struct {
 	mu      sync.Mutex
 	trouble map[types.UID]troubleSeen
+	ends    map[types.UID][]*corev1.Pod // see podsOfFailed
 }
 
 type troubleSeen struct {
@@ -63,8 +80,11 @@ type troubleSeen struct {
 func (v *jobViews) stamp(executions []plan.Execution, uids []types.UID, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	next := map[types.UID]troubleSeen{}
+	next, ends := map[types.UID]troubleSeen{}, map[types.UID][]*corev1.Pod{}
 	for i := range executions {
+		if pods, known := v.ends[uids[i]]; known {
+			ends[uids[i]] = pods
+		}
 		if executions[i].Trouble == "" {
 			continue
 		}
@@ -75,7 +95,7 @@ func (v *jobViews) stamp(executions []plan.Execution, uids []types.UID, now time
 		next[uids[i]] = seen
 		executions[i].TroubleSince = seen.since
 	}
-	v.trouble = next
+	v.trouble, v.ends = next, ends
 }
 
 // snapshotViews decodes each snapshot once; they are immutable. It is safe for concurrent use.
@@ -96,6 +116,9 @@ func (o *Observer) readSnapshots(ctx context.Context, in *plan.Input) error {
 	in.Snapshots = make(map[string]desired.Package, len(list.Items))
 	for i := range list.Items {
 		cm := &list.Items[i]
+		if cm.Labels[fleetv1.SnapshotLabel] == "" {
+			continue // a package's configuration
+		}
 		p, ok := o.snapshots.seen[cm.UID]
 		if !ok {
 			var err error

@@ -8,6 +8,8 @@ const (
 	waveLabel = fleetv1.Group + "/wave"
 	// configMapLabel marks the immutable ConfigMaps with a package's configuration; its value is the config hash.
 	configMapLabel = fleetv1.Group + "/config"
+	// unusedAnnotation of a snapshot or a configuration is since when (RFC 3339) nothing is seen to use it.
+	unusedAnnotation = fleetv1.Group + "/unused-since"
 	// nodeLabelsAnnotation, nodeAnnotationsAnnotation and packagesAnnotation of a pod are what the package finds as files
 	// below node-metadata (nodewright-compatible), through the downward API.
 	nodeLabelsAnnotation      = fleetv1.Group + "/node-labels"
