@@ -16,8 +16,7 @@ import (
 
 // admissions judges what ended and admits who is next, in every compartment of a NodeWright.
 func (p *pass) admissions(v *view) {
-	code, object, message := p.heldBack(v)
-	if code == "" {
+	if v.held.code == "" {
 		p.resume(v)
 		for _, c := range v.compartments {
 			p.settleBatch(v, c)
@@ -25,10 +24,8 @@ func (p *pass) admissions(v *view) {
 	}
 	for _, c := range v.compartments {
 		waiting := p.candidates(v, c)
-		if code != "" {
-			for _, m := range waiting {
-				v.because(m.node.Name, code, object, message)
-			}
+		if v.held.code != "" {
+			becauseAll(waiting, v.held)
 			continue
 		}
 		p.admitFrom(v, c, waiting)
@@ -71,7 +68,7 @@ func (p *pass) settleBatch(v *view, c *compartment) {
 	if led.Batch == 0 || led.Settled {
 		return
 	}
-	e := v.endsOf(c.name, led.Batch)
+	e := v.endsOf(c, led.Batch)
 	if e.open > 0 {
 		return
 	}
@@ -107,21 +104,25 @@ func (v *view) withdrawIntents(compartment string) {
 	for i, intent := range v.ledger.Intents {
 		if intent.Compartment == compartment && !v.confirmed[intent.NodeUID] {
 			v.ledger.Intents[i].Withdrawn = true
-			delete(v.decisions, intent.Node)
+		}
+	}
+	for _, m := range v.pending {
+		if m.intent.Compartment == compartment {
+			m.decision = nil
 		}
 	}
 }
 
 // endsOf counts the nodes of a batch of the current round.
-func (v *view) endsOf(compartment string, batch int32) ends {
+func (v *view) endsOf(c *compartment, batch int32) ends {
 	var e ends
-	for _, m := range v.members {
-		if m.rec.Compartment == compartment && m.rec.Batch == batch && v.current(m.rec) {
+	for _, m := range c.turns {
+		if m.rec.Batch == batch {
 			e.add(m)
 		}
 	}
-	for _, intent := range v.intents {
-		if intent.Compartment == compartment && intent.Batch == batch && intent.Round == v.ledger.Round {
+	for _, m := range v.pending {
+		if i := m.intent; i.Compartment == c.name && i.Batch == batch && i.Round == v.ledger.Round {
 			e.seen++
 			e.open++
 		}
@@ -200,7 +201,7 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 	if c.rules.failureThreshold == 0 || led.Batch == 0 {
 		return
 	}
-	for _, m := range v.uncountedEnds(c.name, led) {
+	for _, m := range c.uncountedEnds(led) {
 		led = counted(led, m.rec.Order)
 		if m.rec.Outcome == noderecord.Succeeded {
 			led.WindowSucceeded++
@@ -211,16 +212,16 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.progress(c))
 			led.WindowSucceeded, led.WindowFailed = 0, 0
 		}
-		p.keepVerdict(v, c, led, v.failuresIn(c.name))
+		p.keepVerdict(v, c, led, c.failures())
 		led = v.ledger.Compartments[c.name]
 	}
 }
 
-// failuresIn are the nodes that a compartment admitted in this round and that failed, in the order of their names.
-func (v *view) failuresIn(compartment string) []NodeFailure {
+// failures are the nodes that the compartment admitted in this round and that failed, in the order of their names.
+func (c *compartment) failures() []NodeFailure {
 	var out []NodeFailure
-	for _, m := range v.members {
-		if m.rec.Compartment == compartment && v.current(m.rec) && m.rec.Outcome == noderecord.Failed {
+	for _, m := range c.turns {
+		if m.rec.Outcome == noderecord.Failed {
 			out = append(out, m.failure())
 		}
 	}
@@ -228,10 +229,10 @@ func (v *view) failuresIn(compartment string) []NodeFailure {
 }
 
 // uncountedEnds are the ended nodes that no window has counted, in the order of their ends.
-func (v *view) uncountedEnds(compartment string, led fleetv1.LedgerCompartment) []*member {
+func (c *compartment) uncountedEnds(led fleetv1.LedgerCompartment) []*member {
 	var out []*member
-	for _, m := range v.members {
-		if m.rec.Compartment != compartment || !v.current(m.rec) || m.rec.IsOpen() || m.rec.Outcome == noderecord.Released {
+	for _, m := range c.turns {
+		if m.rec.IsOpen() || m.rec.Outcome == noderecord.Released {
 			continue
 		}
 		if m.rec.Order >= led.CountedBelow && !slices.Contains(led.Counted, m.rec.Order) {
@@ -260,15 +261,6 @@ func counted(led fleetv1.LedgerCompartment, order int32) fleetv1.LedgerCompartme
 		led.Counted = nil
 	}
 	return led
-}
-
-// failure is why the turn of a node failed.
-func (m *member) failure() NodeFailure {
-	f := NodeFailure{Node: m.node.Name, Failure: noderecord.Failure{Reason: string(PackageFailed)}}
-	if m.rec.Failure != nil {
-		f.Failure = *m.rec.Failure
-	}
-	return f
 }
 
 // haltMessage names the first failed nodes with package, stage and exit code.

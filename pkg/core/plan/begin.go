@@ -23,7 +23,7 @@ func (t *turn) start(items work) {
 // launch asks for an execution. Until one of this round has been seen on the node, a live list has to show that none of
 // an earlier round is left: also when an execution is asked for again.
 func (t *turn) launch(spec ExecutionSpec) {
-	t.d.CheckEarlier = !t.v.anyExecution(t.m.node, func(e Execution) bool { return e.Round == t.rec.Round })
+	t.d.CheckEarlier = !t.m.anyExecution(func(e Execution) bool { return e.Round == t.rec.Round })
 	t.d.Start = append(t.d.Start, spec)
 }
 
@@ -48,7 +48,7 @@ func (t *turn) spec(it item, stages []nwv1.Stage) ExecutionSpec {
 	pkg := t.rec.Packages[it.name]
 	return ExecutionSpec{
 		ExecutionKey: t.keyOf(it.name, pkg), Node: t.m.node.Name, Compartment: t.rec.Compartment, Batch: t.rec.Batch,
-		Order: t.rec.Order, Stages: stages, Definition: it.def, Fresh: pkg.Fresh,
+		Order: t.rec.Order, Stages: stages, Definition: *it.def, Fresh: pkg.Fresh,
 		Timeout: t.timeoutOf(it.name, Phase(pkg.Running)), Tolerations: t.v.nw.Spec.AdditionalTolerations,
 	}
 }
@@ -60,10 +60,10 @@ func (t *turn) begin(it item) []nwv1.Stage {
 	switch it.next {
 	case PhaseInstall:
 		pkg = beginInstall(pkg, it)
-		t.d.Snapshots = append(t.d.Snapshots, it.def)
+		t.d.Snapshots = append(t.d.Snapshots, *it.def)
 	case PhaseConfig:
 		pkg = beginConfig(pkg, it)
-		t.d.Snapshots = append(t.d.Snapshots, it.def)
+		t.d.Snapshots = append(t.d.Snapshots, *it.def)
 	case PhaseUninstall:
 		pkg.Removing, pkg.Attempted, pkg.Applied, pkg.Configured = true, "", "", ""
 	}

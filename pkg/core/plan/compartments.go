@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,11 +15,20 @@ type compartment struct {
 	selector labels.Selector // nil for the default
 	rules    rules
 	budget   budget
+	// selected counts the targeted nodes that its selector matches.
+	selected int
 	// members that are assigned to it now, by name.
 	members []*member
 	// ceiling of this pass.
 	ceiling int
+	// holders are the nodes that hold one of its slots.
+	holders map[*member]bool
+	// turns are the members that it admitted in this round, by name.
+	turns []*member
 }
+
+// ref names the compartment as the object of a reason.
+func (c *compartment) ref() string { return "compartment " + c.name }
 
 // budget is a ceiling as it is written: a count, a percentage, or neither (100 %).
 type budget struct {
@@ -39,27 +49,58 @@ func (b budget) ceiling(n int) int {
 	return max(1, n*int(*b.percent)/100)
 }
 
-// compartmentsOf builds the compartments of a NodeWright and assigns its targeted nodes.
-func compartmentsOf(nw *NodeWright, members []*member) []*compartment {
+// compartmentsOf builds the compartments of a NodeWright, the default last, and assigns its targeted nodes.
+func compartmentsOf(nw *NodeWright, members []*member) ([]*compartment, map[string]*compartment) {
 	all := declared(nw)
-	var targeted []*member
-	for _, m := range members {
-		if m.targeted {
-			targeted = append(targeted, m)
-		}
+	assign(all, members)
+	named := make(map[string]*compartment, len(all))
+	for _, c := range all {
+		named[c.name] = c
 	}
-	ranked := byCaution(all, targeted)
-	fallback := all[len(all)-1]
-	for _, m := range targeted {
-		c := choose(ranked, fallback, m)
-		m.compartment = c.name
-		c.members = append(c.members, m)
+	for _, m := range members {
+		if m.compartment != nil {
+			m.compartment.members = append(m.compartment.members, m)
+		}
 	}
 	for _, c := range all {
 		c.ceiling = c.budget.ceiling(len(c.members))
 		c.rules = c.rules.bounded(c.ceiling)
 	}
-	return all
+	return all, named
+}
+
+// contested is a node that several compartments select.
+type contested struct {
+	*member
+	by []*compartment
+}
+
+// assign finds the compartment of each targeted node: the default if none selects it, the most cautious one if several
+// do. How cautious a budget is depends on every node that its compartment selects, so those nodes come second.
+func assign(all []*compartment, members []*member) {
+	index := indexOf(all)
+	var several []contested
+	var matching []*compartment
+	for _, m := range members {
+		if !m.targeted {
+			continue
+		}
+		matching = index.appendMatching(matching[:0], m.node.Labels)
+		for _, c := range matching {
+			c.selected++
+		}
+		switch len(matching) {
+		case 0:
+			m.compartment = all[len(all)-1]
+		case 1:
+			m.compartment = matching[0]
+		default:
+			several = append(several, contested{m, slices.Clone(matching)})
+		}
+	}
+	for _, m := range several {
+		m.compartment = slices.MinFunc(m.by, byCaution)
+	}
 }
 
 // declared are the compartments as they are written, the default last.
@@ -87,37 +128,10 @@ func budgetOf(b nwv1.DeploymentBudget) budget {
 
 // byCaution orders compartments from the safest: fixed, linear, exponential, none; then the smaller ceiling over every
 // node that the selector matches; then the name.
-func byCaution(all []*compartment, targeted []*member) []*compartment {
-	matched := map[string]int{}
-	var out []*compartment
-	for _, c := range all {
-		if c.selector == nil {
-			continue
-		}
-		for _, m := range targeted {
-			if c.selector.Matches(labels.Set(m.node.Labels)) {
-				matched[c.name]++
-			}
-		}
-		out = append(out, c)
-	}
-	slices.SortFunc(out, func(a, b *compartment) int {
-		if d := a.rules.kind.rank() - b.rules.kind.rank(); d != 0 {
-			return d
-		}
-		if d := a.budget.ceiling(matched[a.name]) - b.budget.ceiling(matched[b.name]); d != 0 {
-			return d
-		}
-		return compareStrings(a.name, b.name)
-	})
-	return out
-}
-
-func choose(ranked []*compartment, fallback *compartment, m *member) *compartment {
-	for _, c := range ranked {
-		if c.selector.Matches(labels.Set(m.node.Labels)) {
-			return c
-		}
-	}
-	return fallback
+func byCaution(a, b *compartment) int {
+	return cmp.Or(
+		a.rules.kind.rank()-b.rules.kind.rank(),
+		a.budget.ceiling(a.selected)-b.budget.ceiling(b.selected),
+		compareStrings(a.name, b.name),
+	)
 }

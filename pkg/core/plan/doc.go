@@ -3,11 +3,15 @@
 // bit for bit, and no error result: an odd node becomes a reason.
 //
 //	Compute (plan.go)         one pass: rounds → turns → admissions → statuses
-//	  targets.go              which nodes a NodeWright is for, and who goes first
+//	  view.go, member.go      one NodeWright, and one node under it, in this pass; the only place where a reason is set
+//	  targets.go              which nodes a NodeWright is for
+//	  selectors.go            labels → compartments, without asking each one
 //	  rounds.go               rollout identity: when a round begins and when it is complete
 //	  compartments.go         assignment and ceilings
 //	  slots.go                who holds a slot of a compartment or of the cluster's budget
-//	  batches.go              verdicts, halts, and who is admitted next
+//	  batches.go              verdicts and halts
+//	  candidates.go           who waits for admission, in which order, and who may not be admitted yet
+//	  admission.go            who is admitted next, and why the others wait
 //	  strategy.go             the three strategies
 //	  turn.go                 one node's turn: the gates from cordon to uncordon
 //	  begin.go, ending.go     how phases begin, and how turns end, fail, heal and are taken back

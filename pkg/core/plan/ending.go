@@ -16,7 +16,7 @@ func (t *turn) superseded() {
 	case !t.atRest():
 		t.stopUnbegun()
 		t.because(EarlierExecution, "", "an execution of an earlier round is still running")
-	case len(t.m.work) == 0 && len(workOf(t.v.nw.Desired, t.rec, t.p.in.Snapshots)) == 0:
+	case t.m.standing.done && len(t.left()) == 0:
 		t.conclude()
 	default:
 		t.because(Superseded, "", "the node waits for its admission to round "+fmt.Sprint(t.v.ledger.Round))
@@ -78,7 +78,7 @@ func (t *turn) release() {
 
 // giveBack releases a cordon that an ended turn still owns.
 func (t *turn) giveBack() {
-	if !t.v.ownsCordon(t.m) {
+	if !t.m.ownsCordon() {
 		return
 	}
 	t.dropCordon()
@@ -96,7 +96,7 @@ func (t *turn) conclude() {
 	if t.rec.ReadyAt == nil {
 		t.rec.ReadyAt = t.now()
 	}
-	if t.v.ownsCordon(t.m) {
+	if t.m.ownsCordon() {
 		t.dropCordon()
 		t.act(ActionUncordon)
 		t.because(Uncordoning, "", "all packages are done; the node is being uncordoned")
@@ -114,7 +114,7 @@ func (t *turn) succeedTurn() {
 	t.rec.Outcome, t.rec.EndedAt, t.rec.Failure, t.rec.Healed = noderecord.Succeeded, t.now(), nil, false
 	for name, pkg := range t.rec.Packages {
 		if _, wanted := t.v.nw.Desired.ByName(name); !wanted {
-			delete(t.rec.Packages, name) // not wanted and nothing to uninstall: the files stay, the record goes
+			t.forget(name) // not wanted and nothing to uninstall: the files stay, the record goes
 			continue
 		}
 		pkg.DueInstall, pkg.DueKeys, pkg.Failures, pkg.NotBefore = false, nil, 0, nil
@@ -136,14 +136,14 @@ func (t *turn) fail(failure noderecord.Failure) {
 // given back. For more it waits to be admitted again.
 func (t *turn) heal() {
 	t.forgetMissing()
-	if code, _, _ := t.p.heldBack(t.v); code != "" {
+	if t.v.held.code != "" {
 		t.becauseFailed() // what is wanted may not be known, and nothing may be given back
 		return
 	}
 	if !t.m.selected || !t.v.current(t.rec) {
 		t.stopUnbegun() // of an older content nothing starts any more
 	}
-	left := workOf(t.v.nw.Desired, t.rec, t.p.in.Snapshots)
+	left := t.left()
 	switch {
 	case !t.m.selected && t.given():
 		t.release()
@@ -161,11 +161,11 @@ func (t *turn) heal() {
 // given reports whether a failed node that is no longer selected can be given back: nothing of ours runs on it, and it is
 // not away in an interrupt.
 func (t *turn) given() bool {
-	return t.m.node.Ready && !t.v.anyExecution(t.m.node, notEnded)
+	return t.m.node.Ready && !t.m.anyExecution(notEnded)
 }
 
 func (t *turn) dropCordon() {
-	if t.v.ownsCordon(t.m) {
+	if t.m.ownsCordon() {
 		t.d.Cordon = CordonDrop
 	}
 }

@@ -70,8 +70,8 @@ func (t *turn) succeed(name string, pkg noderecord.Package) {
 
 // removed is the definition of a package that is being taken off: its snapshot, or else what is wanted.
 func (t *turn) removed(name string, pkg noderecord.Package) desired.Package {
-	if old, known := t.p.in.Snapshots[pkg.Snapshot]; known {
-		return old
+	if old := t.p.snapshots[pkg.Snapshot]; old != nil {
+		return *old
 	}
 	def, _ := t.v.nw.Desired.ByName(name)
 	return def
@@ -172,7 +172,7 @@ func (t *turn) timeoutOf(name string, phase Phase) time.Duration {
 	limit := t.p.in.Settings.StageTimeout
 	def, known := t.v.nw.Desired.ByName(name)
 	if !known {
-		def = t.p.in.Snapshots[t.rec.Packages[name].Snapshot]
+		def = t.p.snapshot(t.rec.Packages[name].Snapshot)
 	}
 	if def.StageTimeout != nil {
 		limit = *def.StageTimeout

@@ -24,13 +24,13 @@ func (t *turn) passGates() bool { return t.cordoned() && t.empty() }
 func (t *turn) cordoned() bool {
 	n := t.m.node
 	if !t.rec.Disruptive { // an interrupt that was added under way: the turn needs room that it did not ask for
-		if blocking, ok := t.p.clusterRoom(n); !ok {
-			t.because(WaitingForClusterBudget, "fleet "+blocking.Name, blocking.sentence())
+		if full := t.p.clusterRoom(n); full.code != "" {
+			t.m.because(full)
 			return false
 		}
 		t.rec.Disruptive = true
 	}
-	if n.Unschedulable && (len(n.CordonOwners) == 0 || t.v.ownsCordon(t.m)) {
+	if n.Unschedulable && (len(n.CordonOwners) == 0 || t.m.ownsCordon()) {
 		return true // ours, or a foreign one, which is used but not owned
 	}
 	t.d.Cordon = CordonTake
@@ -140,9 +140,6 @@ func (p *pass) markBegun(node types.UID, a activity) {
 	p.begun[node] = activity{execution: have.execution || a.execution, interrupt: have.interrupt || a.interrupt}
 }
 
-// ownsCordon reports whether the NodeWright owns a cordon of the node.
-func (v *view) ownsCordon(m *member) bool { return slices.Contains(m.node.CordonOwners, v.nw.Name) }
-
 // settle is how long a node has to stay Ready before its turn ends.
 func (v *view) settle() time.Duration {
 	if v.nw.Policy == nil || v.nw.Policy.Settle == nil {
@@ -152,7 +149,7 @@ func (v *view) settle() time.Duration {
 }
 
 func (t *turn) because(code Code, object, message string) {
-	t.v.because(t.m.node.Name, code, object, message)
+	t.m.because(cause{code, object, message})
 }
 
 func (t *turn) becauseFailed() {

@@ -3,8 +3,6 @@ package plan
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
@@ -12,34 +10,44 @@ import (
 // readIntents looks for the records of admissions that were decided. One whose record is seen, or whose node is gone,
 // can be dropped; the others are written (again), as an admission or, when withdrawn, as a release.
 func (p *pass) readIntents(v *view) {
-	v.intents, v.confirmed = map[types.UID]fleetv1.LedgerIntent{}, map[types.UID]bool{}
 	for _, intent := range v.ledger.Intents {
-		node, exists := p.byUID[intent.NodeUID]
-		if !exists || node.Records[v.nw.Name].AtOrBeyond(intent.Round, intent.Batch) {
+		pos, exists := p.position[intent.NodeUID]
+		if !exists || p.nodes[pos].Records[v.nw.Name].AtOrBeyond(intent.Round, intent.Batch) {
 			v.confirmed[intent.NodeUID] = true
 			continue
 		}
-		v.intents[intent.NodeUID] = intent
-		p.writeIntent(v, node, intent)
+		m := p.memberAt(v, pos)
+		if m.intent == nil {
+			v.pending = append(v.pending, m)
+		}
+		m.intent = &intent
+		p.writeIntent(v, m)
 	}
 }
 
-func (p *pass) writeIntent(v *view, n *Node, intent fleetv1.LedgerIntent) {
-	m := v.memberOf(n)
-	if m == nil {
-		m = &member{node: n, rec: rebased(n.Records[v.nw.Name], v.nw), excluded: Reason{NodeWright: v.nw.Name, Node: n.Name}}
+// memberAt is the node at a position, as a guest if it is no member.
+func (p *pass) memberAt(v *view, pos int) *member {
+	if v.at[pos] == nil {
+		n := p.nodes[pos]
+		m := &member{nw: v.nw, node: n, pos: pos, rec: rebased(n.Records[v.nw.Name], v.nw)}
+		m.standing = p.standingOf(m)
+		v.at[pos] = m
 	}
-	if n.Malformed[v.nw.Name] != "" {
-		v.because(n.Name, RecordUnreadable, "", n.Malformed[v.nw.Name])
+	return v.at[pos]
+}
+
+func (p *pass) writeIntent(v *view, m *member) {
+	if problem := m.malformed(); problem != "" {
+		m.because(cause{RecordUnreadable, "", problem})
 		return
 	}
-	if code, object, message := p.heldBack(v); code != "" && !intent.Withdrawn {
-		v.because(n.Name, code, object, message) // the intent keeps its slot; nothing new starts
+	if v.held.code != "" && !m.intent.Withdrawn {
+		m.because(v.held) // the intent keeps its slot; nothing new starts
 		return
 	}
 	t := p.newTurn(v, m)
-	t.admit(intent)
-	if intent.Withdrawn {
+	t.admit(*m.intent)
+	if m.intent.Withdrawn {
 		t.withdraw()
 	}
 	t.because(AdmissionUnconfirmed, "", "the node's admission is not confirmed yet")
@@ -56,9 +64,6 @@ func (t *turn) withdraw() {
 	t.rec.Outcome, t.rec.EndedAt = noderecord.Released, t.now()
 	t.dropCordon()
 }
-
-// underWay reports whether a turn of the node has begun to run something and is not ended.
-func (m *member) underWay() bool { return m.rec.IsOpen() && m.rec.Started }
 
 // admit opens the turn: the record, and the cordon where an interrupt is to come.
 func (t *turn) admit(intent fleetv1.LedgerIntent) {
@@ -81,8 +86,8 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 		t.put(name, pkg)
 	}
 	t.stopStuck()
-	r.Disruptive = t.m.work.disruptive()
-	if n := t.m.node; r.Disruptive && (!n.Unschedulable || len(n.CordonOwners) > 0) && !t.v.ownsCordon(t.m) {
+	r.Disruptive = t.p.workOf(t.m).disruptive()
+	if n := t.m.node; r.Disruptive && (!n.Unschedulable || len(n.CordonOwners) > 0) && !t.m.ownsCordon() {
 		t.d.Cordon = CordonTake
 	}
 	t.act(ActionAdmit)
@@ -110,6 +115,3 @@ func (t *turn) stopStuck() {
 	}
 	slices.Sort(t.d.Stop)
 }
-
-// memberOf is the node as a member of the view; nil if it is none.
-func (v *view) memberOf(n *Node) *member { return v.byNode[n] }

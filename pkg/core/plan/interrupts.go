@@ -108,7 +108,7 @@ func (t *turn) definition(name string) desired.Package {
 	if def, ok := t.v.nw.Desired.ByName(name); ok && !def.Absent {
 		return def
 	}
-	return t.p.in.Snapshots[t.rec.Packages[name].Snapshot]
+	return t.p.snapshot(t.rec.Packages[name].Snapshot)
 }
 
 // interruptTimeout is the longest stage time-out of the packages that the interrupt is for; 0 is no bound.

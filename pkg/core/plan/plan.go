@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
 )
 
 // Compute makes the plan. It cannot fail, and equal inputs give equal plans.
@@ -17,6 +19,7 @@ func Compute(in Input) Output {
 	p := newPass(in)
 	for _, v := range p.views { // 1. which round each NodeWright is in, for which nodes
 		p.enterRound(v)
+		v.held = p.heldBack(v)
 		p.readIntents(v)
 		v.findHolders()
 	}
@@ -37,10 +40,13 @@ func Compute(in Input) Output {
 
 // pass is the working memory of one Compute.
 type pass struct {
-	in    Input
-	nodes []*Node
-	byUID map[types.UID]*Node
-	views []*view
+	in Input
+	// nodes by name; position is where a UID is in them.
+	nodes    []*Node
+	position map[types.UID]int
+	// snapshots are Input.Snapshots.
+	snapshots map[string]*desired.Package
+	views     []*view
 	// begun marks what this very pass begins on a node, so that two NodeWrights do not get in each other's way.
 	begun map[types.UID]activity
 	// caps are the Fleets' budgets with the nodes that use them up.
@@ -52,48 +58,17 @@ type pass struct {
 // activity is what runs on a node.
 type activity struct{ execution, interrupt bool }
 
-// view is one NodeWright in this pass.
-type view struct {
-	nw           *NodeWright
-	members      []*member
-	byNode       map[*Node]*member
-	compartments []*compartment
-	ledger       fleetv1.LedgerRollout
-	// changed says that the ledger entry must be written.
-	changed bool
-	// intents by node UID, unconfirmed ones only.
-	intents map[types.UID]fleetv1.LedgerIntent
-	// confirmed intents can be dropped with the next write.
-	confirmed map[types.UID]bool
-	// holders are the nodes that hold a slot, by compartment.
-	holders map[string]map[types.UID]bool
-	// open are the nodes with a turn under way or an intent.
-	open map[types.UID]bool
-	// reasons and decisions by node name.
-	reasons   map[string]Reason
-	decisions map[string]Decision
-	// executions by key.
-	executions map[ExecutionKey]Execution
-	// outdated says that the NodeWright was read from an older view than the one that began its round.
-	outdated bool
-	// late caches firstIncomplete.
-	late *string
-}
-
 func newPass(in Input) *pass {
 	in.Settings = in.Settings.withDefaults()
-	p := &pass{in: in, byUID: map[types.UID]*Node{}, begun: map[types.UID]activity{}, needPods: map[string]bool{}}
-	for i := range in.Nodes {
-		p.nodes = append(p.nodes, &in.Nodes[i])
-		p.byUID[in.Nodes[i].UID] = &in.Nodes[i]
+	p := &pass{in: in, begun: map[types.UID]activity{}, needPods: map[string]bool{}}
+	p.readNodes()
+	p.snapshots = make(map[string]*desired.Package, len(in.Snapshots))
+	for hash, def := range in.Snapshots {
+		p.snapshots[hash] = &def
 	}
-	slices.SortFunc(p.nodes, func(a, b *Node) int { return compareStrings(a.Name, b.Name) })
 	ordered := slices.Clone(in.NodeWrights)
 	slices.SortFunc(ordered, func(a, b NodeWright) int {
-		if d := a.Spec.Priority - b.Spec.Priority; d != 0 {
-			return int(d)
-		}
-		return compareStrings(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), compareStrings(a.Name, b.Name))
 	})
 	for i := range ordered {
 		p.views = append(p.views, p.newView(&ordered[i]))
@@ -102,23 +77,24 @@ func newPass(in Input) *pass {
 	return p
 }
 
-func (p *pass) newView(nw *NodeWright) *view {
-	v := &view{
-		nw: nw, open: map[types.UID]bool{}, reasons: map[string]Reason{}, decisions: map[string]Decision{},
-		executions: map[ExecutionKey]Execution{},
+func (p *pass) readNodes() {
+	p.nodes = make([]*Node, 0, len(p.in.Nodes))
+	for i := range p.in.Nodes {
+		p.nodes = append(p.nodes, &p.in.Nodes[i])
 	}
-	v.members = p.members(nw)
-	v.byNode = make(map[*Node]*member, len(v.members))
-	v.compartments = compartmentsOf(nw, v.members)
-	for _, m := range v.members {
-		v.byNode[m.node] = m
-		for _, e := range m.node.Executions {
-			if e.NodeWright == nw.Name {
-				v.executions[e.ExecutionKey] = e
-			}
-		}
+	slices.SortFunc(p.nodes, func(a, b *Node) int { return compareStrings(a.Name, b.Name) })
+	p.position = make(map[types.UID]int, len(p.nodes))
+	for pos, n := range p.nodes {
+		p.position[n.UID] = pos
 	}
-	return v
+}
+
+// snapshot is the stored definition of that hash; the zero definition if there is none.
+func (p *pass) snapshot(hash string) desired.Package {
+	if def := p.snapshots[hash]; def != nil {
+		return *def
+	}
+	return desired.Package{}
 }
 
 // withDefaults fills in what the flags leave out.
@@ -150,43 +126,50 @@ func (p *pass) wakeAt(t time.Time) {
 	}
 }
 
-// because sets the reason of a node.
-func (v *view) because(node string, code Code, object, message string) {
-	v.reasons[node] = Reason{NodeWright: v.nw.Name, Node: node, Code: code, Object: object, Message: message}
-}
-
-// decide sets the decision for a node; there is at most one for each NodeWright and node.
-func (v *view) decide(d Decision) {
-	d.NodeWright, d.NodeWrightUID = v.nw.Name, v.nw.UID
-	v.decisions[d.Node] = d
-}
-
 // finish puts the output together in its fixed order.
 func (p *pass) finish() Output {
-	p.out.NeedPods = slices.Sorted(maps.Keys(p.needPods))
-	if p.in.Standby == "" {
-		p.out.Ledger = p.ledger()
-	}
+	p.out.Reasons = slices.Grow(p.out.Reasons, p.countReasons())
 	for _, v := range p.views {
-		for _, node := range slices.Sorted(maps.Keys(v.reasons)) {
-			p.out.Reasons = append(p.out.Reasons, v.reasons[node])
-		}
-		if p.in.Standby != "" {
-			continue
-		}
-		for _, node := range slices.Sorted(maps.Keys(v.decisions)) {
-			p.out.Decisions = append(p.out.Decisions, v.decisions[node])
+		for _, m := range v.at {
+			if m != nil && m.explained {
+				p.out.Reasons = append(p.out.Reasons, m.reasonOfPass())
+			}
 		}
 	}
 	if p.in.Standby != "" {
-		p.out.Decisions, p.out.NeedPods = nil, nil
+		p.out.Decisions = nil
+		return p.out
+	}
+	p.out.NeedPods = slices.Sorted(maps.Keys(p.needPods))
+	p.out.Ledger = p.ledger()
+	for _, v := range p.views {
+		for _, m := range v.at {
+			if m != nil && m.decision != nil {
+				p.out.Decisions = append(p.out.Decisions, *m.decision)
+			}
+		}
 	}
 	return p.out
 }
 
+func (p *pass) countReasons() int {
+	n := 0
+	for _, v := range p.views {
+		for _, m := range v.at {
+			if m != nil && m.explained {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (m *member) reasonOfPass() Reason {
+	return Reason{NodeWright: m.nw.Name, Node: m.node.Name, Code: m.reason.code, Message: m.reason.message, Object: m.reason.object}
+}
+
 // ledger is the ledger to write, nil if it says what it said. Entries of NodeWrights that are gone are dropped.
 func (p *pass) ledger() *fleetv1.LedgerSpec {
-	out := p.in.Ledger.DeepCopy()
 	changed := false
 	rollouts := map[string]fleetv1.LedgerRollout{}
 	for _, v := range p.views {
@@ -202,6 +185,7 @@ func (p *pass) ledger() *fleetv1.LedgerSpec {
 	if !changed && len(rollouts) == len(p.in.Ledger.Rollouts) {
 		return nil
 	}
+	out := p.in.Ledger.DeepCopy()
 	out.Rollouts = rollouts
 	return out
 }

@@ -10,16 +10,15 @@ import (
 func (p *pass) enterRound(v *view) {
 	led, known := p.in.Ledger.Rollouts[v.nw.Name]
 	v.ledger = cloneRollout(led)
-	newest := p.newestRound(v.nw.Name)
 	switch {
 	case v.nw.Problem != "": // what cannot be resolved begins nothing
 	case !known || led.UID != v.nw.UID:
-		v.ledger = fleetv1.LedgerRollout{Round: newest}
+		v.ledger = fleetv1.LedgerRollout{Round: v.newest}
 		v.begin(false)
 	case v.nw.Generation < led.Generation:
 		v.outdated = true
-	case newest > led.Round: // a record that could not be read when the ledger was lost
-		v.ledger.Round = newest
+	case v.newest > led.Round: // a record that could not be read when the ledger was lost
+		v.ledger.Round = v.newest
 		v.begin(false)
 	case led.ContentHash != v.nw.Desired.Hash:
 		v.begin(false)
@@ -66,19 +65,6 @@ func (v *view) resetsBatchState() bool {
 	return true
 }
 
-// newestRound is the highest round that the record of any node names, selected or not, so that rounds only ever grow:
-// also when the ledger was lost or the object was created anew. A node whose record is ahead of the ledger could never
-// be admitted, as its record would count as the confirmation.
-func (p *pass) newestRound(nodeWright string) int64 {
-	round := int64(0)
-	for _, n := range p.nodes {
-		round = max(round, n.Records[nodeWright].Round)
-	}
-	return round
-}
-
-func (v *view) hasIncomplete() bool { return v.firstIncomplete() != "" }
-
 // current reports whether the record's turn belongs to the round that the NodeWright is in.
 func (v *view) current(rec noderecord.Record) bool {
 	return rec.Round == v.ledger.Round && rec.NodeWright == v.nw.UID
@@ -86,7 +72,7 @@ func (v *view) current(rec noderecord.Record) bool {
 
 // markComplete notes that every targeted node is complete, so that nodes that are not, later, form a new round.
 func (v *view) markComplete() {
-	if v.ledger.UID != v.nw.UID || v.ledger.Complete || v.nw.Problem != "" || v.outdated || v.hasIncomplete() || len(v.open) > 0 {
+	if v.ledger.UID != v.nw.UID || v.ledger.Complete || v.nw.Problem != "" || v.outdated || v.hasIncomplete() || v.open > 0 {
 		return
 	}
 	v.ledger.Complete = true

@@ -2,9 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
@@ -13,55 +11,62 @@ import (
 // findHolders finds the nodes that hold a slot of each compartment: everything that is out of service or at work
 // because of us. A node whose labels moved holds one in the compartment that admitted it and in the one it is in now.
 func (v *view) findHolders() {
-	v.holders = map[string]map[types.UID]bool{}
 	for _, m := range v.members {
 		if m.rec.IsOpen() {
-			v.open[m.node.UID] = true
+			v.setOpen(m)
 		}
+		admittedBy := v.admittedBy(m)
 		if v.holdsSlot(m) {
-			v.hold(m.rec.Compartment, m.node.UID)
-			v.hold(m.compartment, m.node.UID)
+			admittedBy.hold(m)
+			m.compartment.hold(m)
+		}
+		if admittedBy != nil && v.current(m.rec) {
+			admittedBy.turns = append(admittedBy.turns, m)
 		}
 	}
-	for uid, intent := range v.intents {
-		v.open[uid] = true
-		v.hold(intent.Compartment, uid)
+	for _, m := range v.pending {
+		v.setOpen(m)
+		v.named[m.intent.Compartment].hold(m)
 	}
 }
 
-func (v *view) hold(compartment string, node types.UID) {
-	if compartment == "" {
+// admittedBy is the compartment of the node's last turn; nil if there is none, or no such compartment any more.
+func (v *view) admittedBy(m *member) *compartment {
+	if c := m.compartment; c != nil && c.name == m.rec.Compartment {
+		return c
+	}
+	return v.named[m.rec.Compartment]
+}
+
+// hold gives the node a slot. A compartment that is not there any more has none to give.
+func (c *compartment) hold(m *member) {
+	if c == nil {
 		return
 	}
-	if v.holders[compartment] == nil {
-		v.holders[compartment] = map[types.UID]bool{}
+	if c.holders == nil {
+		c.holders = map[*member]bool{}
 	}
-	v.holders[compartment][node] = true
+	c.holders[m] = true
 }
 
 // holdsSlot: an open turn; a cordon that is not yet released, of a failed node too; a node that failed, in whichever
 // round, and is not Ready; a node whose record cannot be read while something of ours runs on it.
 func (v *view) holdsSlot(m *member) bool {
-	return m.rec.IsOpen() || v.ownsCordon(m) || m.rec.Outcome == noderecord.Failed && !m.node.Ready && !m.complete() ||
-		m.node.Malformed[v.nw.Name] != "" && v.anyExecution(m.node, notEnded)
+	return m.rec.IsOpen() || m.ownsCordon() || m.rec.Outcome == noderecord.Failed && !m.node.Ready && !m.complete() ||
+		m.malformed() != "" && m.anyExecution(notEnded)
 }
 
 func notEnded(e Execution) bool { return !e.Ended() }
 
-// anyExecution reports whether one of the NodeWright's executions on the node is as asked.
-func (v *view) anyExecution(n *Node, is func(Execution) bool) bool {
-	return slices.ContainsFunc(n.Executions, func(e Execution) bool { return e.NodeWright == v.nw.Name && is(e) })
-}
-
 // inUse counts the slots of a compartment, with the nodes that are out of service for other reasons where the budget
 // says so.
-func (v *view) inUse(c *compartment) int {
-	n := len(v.holders[c.name])
+func (c *compartment) inUse() int {
+	n := len(c.holders)
 	if !c.budget.countUnavailable {
 		return n
 	}
 	for _, m := range c.members {
-		if !v.holders[c.name][m.node.UID] && (!m.node.Ready || m.node.Unschedulable) {
+		if !c.holders[m] && (!m.node.Ready || m.node.Unschedulable) {
 			n++
 		}
 	}
@@ -73,6 +78,8 @@ type clusterCap struct {
 	Budget
 	max  int
 	used map[types.UID]bool
+	// full is why it has no room, once somebody asked in vain.
+	full cause
 }
 
 // capsOf counts the nodes that each budget is about and those that use it up.
@@ -96,9 +103,7 @@ func capsOf(budgets []Budget, nodes []*Node) []*clusterCap {
 	return out
 }
 
-func (c *clusterCap) covers(n *Node) bool {
-	return c.Scope == nil || c.Scope.Matches(labels.Set(n.Labels))
-}
+func (c *clusterCap) covers(n *Node) bool { return selects(c.Scope, n) }
 
 // outOfServiceByUs: we hold it cordoned, or a turn with an interrupt to come is open.
 func outOfServiceByUs(n *Node) bool {
@@ -113,11 +118,11 @@ func outOfServiceByUs(n *Node) bool {
 	return false
 }
 
-// clusterRoom reports whether every budget that covers the node has room for it, and takes the room.
-func (p *pass) clusterRoom(n *Node) (blocking *clusterCap, ok bool) {
+// clusterRoom takes the room for a node in every budget that covers it; with a code, one has none left.
+func (p *pass) clusterRoom(n *Node) cause {
 	for _, c := range p.caps {
 		if c.covers(n) && !c.used[n.UID] && len(c.used) >= c.max {
-			return c, false
+			return c.noRoom()
 		}
 	}
 	for _, c := range p.caps {
@@ -125,9 +130,14 @@ func (p *pass) clusterRoom(n *Node) (blocking *clusterCap, ok bool) {
 			c.used[n.UID] = true
 		}
 	}
-	return nil, true
+	return cause{}
 }
 
-func (c *clusterCap) sentence() string {
-	return fmt.Sprintf("%d of the %d nodes that Fleet %s allows are out of service", len(c.used), c.max, c.Name)
+// noRoom is worded once: a budget that is used up stays so in this pass.
+func (c *clusterCap) noRoom() cause {
+	if c.full.code == "" {
+		c.full = cause{WaitingForClusterBudget, "fleet " + c.Name,
+			fmt.Sprintf("%d of the %d nodes that Fleet %s allows are out of service", len(c.used), c.max, c.Name)}
+	}
+	return c.full
 }

@@ -41,17 +41,13 @@ func (p *pass) status(v *view) Status {
 	}
 	counts := map[Code]*ReasonCount{}
 	for _, m := range v.members {
-		reason, has := v.reasons[m.node.Name]
-		if !has {
-			continue
+		if m.explained {
+			s.count(m)
+			countReason(counts, m)
 		}
-		s.count(m, reason)
-		count(counts, reason)
 	}
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
-		if code != Complete {
-			s.Reasons = append(s.Reasons, *counts[code])
-		}
+		s.Reasons = append(s.Reasons, *counts[code])
 	}
 	if v.hasIncomplete() {
 		s.Failures = append(s.Failures, p.lost(v, "", 0)...)
@@ -65,22 +61,23 @@ func (p *pass) status(v *view) Status {
 	}
 	slices.SortFunc(s.Compartments, func(a, b CompartmentStatus) int { return compareStrings(a.Name, b.Name) })
 	slices.Sort(s.Halted)
-	s.Status = p.fold(v, s)
+	s.Status = v.fold(s)
 	return s
 }
 
 // count adds a node to the totals. Nodes that are under way although nothing targets them any more count as under way.
-func (s *Status) count(m *member, r Reason) {
+func (s *Status) count(m *member) {
+	code := m.reason.code
 	if m.selected && !m.targeted {
 		s.Excluded++
 		return
 	}
 	s.Total++
-	failed := m.rec.Outcome == noderecord.Failed && r.Code != Complete && !inProgress(r.Code)
+	failed := m.rec.Outcome == noderecord.Failed && code != Complete && !inProgress(code)
 	if failed && m.rec.Failure != nil {
 		s.Failures = append(s.Failures, NodeFailure{Node: m.node.Name, Failure: *m.rec.Failure})
 	}
-	switch status := statusOf(r.Code); {
+	switch status := statusOf(code); {
 	case status == nwv1.StatusComplete:
 		s.Complete++
 	case failed || status == nwv1.StatusErroring && !m.rec.IsOpen():
@@ -96,15 +93,20 @@ func (s *Status) count(m *member, r Reason) {
 
 func inProgress(c Code) bool { return statusOf(c) == nwv1.StatusInProgress }
 
-func count(counts map[Code]*ReasonCount, r Reason) {
-	c := counts[r.Code]
+// countReason counts the reason of a node that is not complete.
+func countReason(counts map[Code]*ReasonCount, m *member) {
+	code := m.reason.code
+	if code == Complete {
+		return
+	}
+	c := counts[code]
 	if c == nil {
-		c = &ReasonCount{Code: r.Code, Message: r.Message}
-		counts[r.Code] = c
+		c = &ReasonCount{Code: code, Message: m.reason.message}
+		counts[code] = c
 	}
 	c.Count++
 	if len(c.Nodes) < firstNames {
-		c.Nodes = append(c.Nodes, r.Node)
+		c.Nodes = append(c.Nodes, m.node.Name)
 	}
 }
 
@@ -112,7 +114,7 @@ func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
 	led := v.ledger.Compartments[c.name]
 	out := CompartmentStatus{
 		Name: c.name, Strategy: string(c.rules.kind), Matched: int32(len(c.members)), Ceiling: int32(c.ceiling),
-		InUse: int32(v.inUse(c)), Batch: led.Batch, BatchSize: led.Admitted, ConsecutiveFailures: led.ConsecutiveBad,
+		InUse: int32(c.inUse()), Batch: led.Batch, BatchSize: led.Admitted, ConsecutiveFailures: led.ConsecutiveBad,
 		Halt: led.Halt,
 	}
 	for _, m := range c.members {
@@ -121,7 +123,7 @@ func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
 			out.Complete++
 		case m.rec.Outcome == noderecord.Failed && v.current(m.rec):
 			out.Failed++
-		case v.open[m.node.UID]:
+		case m.open:
 			out.InProgress++
 		}
 	}
@@ -132,17 +134,17 @@ func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
 }
 
 // fold is the status of the whole object: complete only if every targeted node is complete in this content.
-func (p *pass) fold(v *view, s Status) nwv1.Status {
-	switch code, _, _ := p.heldBack(v); {
+func (v *view) fold(s Status) nwv1.Status {
+	switch code := v.held.code; {
 	case v.nw.Disabled:
 		return nwv1.StatusDisabled
 	case code == Paused && s.Complete < s.Total:
 		return nwv1.StatusPaused
 	case code == Unresolved || code == Standby:
 		return nwv1.StatusBlocked
-	case s.Complete == s.Total && len(v.open) == 0:
+	case s.Complete == s.Total && v.open == 0:
 		return nwv1.StatusComplete
-	case s.InProgress > 0 || len(v.open) > 0:
+	case s.InProgress > 0 || v.open > 0:
 		return nwv1.StatusInProgress
 	case s.Failed > 0:
 		return nwv1.StatusErroring

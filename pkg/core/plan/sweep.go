@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
@@ -21,18 +20,21 @@ func (p *pass) sweep() {
 	}
 }
 
-// leftBehind are the names of vanished NodeWrights that still have something on the node.
+// leftBehind are the names of vanished NodeWrights that still have something on the node, sorted.
 func leftBehind(n *Node, known map[string]bool) []string {
-	found := map[string]bool{}
+	var out []string
 	for _, owner := range n.CordonOwners {
-		found[owner] = !known[owner]
+		if !known[owner] {
+			out = append(out, owner)
+		}
 	}
 	for name, rec := range n.Records {
 		if !known[name] && (rec.Outcome != noderecord.Released || !anythingApplied(rec)) {
-			found[name] = true
+			out = append(out, name)
 		}
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(name string) bool { return !found[name] })
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (p *pass) sweepNode(n *Node, name string) {

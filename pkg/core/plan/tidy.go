@@ -10,28 +10,27 @@ import (
 // tidy keeps the records of nodes at rest true where no turn is needed for it.
 func (p *pass) tidy() {
 	for _, v := range p.views {
-		if code, _, _ := p.heldBack(v); code != "" {
+		if v.held.code != "" {
 			continue
 		}
 		for _, m := range v.members {
-			if v.mayTidy(m) {
+			if m.mayTidy() {
 				p.tidyRecord(v, m)
 			}
 		}
 	}
 }
 
-// mayTidy: a complete node that nothing else is written for in this pass.
-func (v *view) mayTidy(m *member) bool {
-	_, decided := v.decisions[m.node.Name]
-	return m.had && m.targeted && m.complete() && !decided && !v.open[m.node.UID] && m.node.Malformed[v.nw.Name] == "" &&
-		m.rec.Interrupt == nil && !v.anyExecution(m.node, notEnded)
+// mayTidy: a complete node with something to tidy, and nothing else is written for it in this pass.
+func (m *member) mayTidy() bool {
+	return m.standing.untidy && m.had && m.targeted && m.complete() && m.decision == nil && !m.open && m.malformed() == "" &&
+		m.rec.Interrupt == nil && !m.anyExecution(notEnded)
 }
 
 // tidyRecord drops packages that are not wanted and need no uninstall (their files stay), and names the newest definition
 // of those whose `uninstall.enabled` was changed: it decides when the package is removed, and starts nothing before.
 func (p *pass) tidyRecord(v *view, m *member) {
-	unwanted, outdated := unwantedIn(v.nw.Desired, m.rec), p.outdatedSnapshots(v, m)
+	unwanted, outdated := unwantedIn(&v.nw.Desired, m.rec), p.outdatedSnapshots(v, m)
 	if len(unwanted)+len(outdated) == 0 {
 		return
 	}
@@ -49,7 +48,7 @@ func (p *pass) tidyRecord(v *view, m *member) {
 }
 
 // unwantedIn are the packages on record that are not in the set, sorted.
-func unwantedIn(set desired.Set, rec noderecord.Record) []string {
+func unwantedIn(set *desired.Set, rec noderecord.Record) []string {
 	var out []string
 	for name := range rec.Packages {
 		if _, wanted := set.ByName(name); !wanted {
@@ -69,7 +68,7 @@ func (p *pass) outdatedSnapshots(v *view, m *member) []desired.Package {
 		if !installed || have.Snapshot == def.SnapshotHash || def.Absent {
 			continue
 		}
-		if old, known := p.in.Snapshots[have.Snapshot]; known && old.UninstallOnRemoval != def.UninstallOnRemoval {
+		if old := p.snapshots[have.Snapshot]; old != nil && old.UninstallOnRemoval != def.UninstallOnRemoval {
 			out = append(out, *def)
 		}
 	}

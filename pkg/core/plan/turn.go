@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"reflect"
 	"time"
 
@@ -15,6 +16,8 @@ type turn struct {
 	// rec is what the record becomes.
 	rec noderecord.Record
 	d   Decision
+	// packagesOwned says that the packages of rec are its own, and not the seen record's.
+	packagesOwned bool
 	// running are executions that have not ended; missing are packages whose execution was started and is not seen;
 	// overdue are Jobs to delete because their deadline passed.
 	running []Execution
@@ -29,13 +32,7 @@ type turn struct {
 // turns moves every node that is under way one step on.
 func (p *pass) turns(v *view) {
 	for _, m := range v.members {
-		if _, pending := v.intents[m.node.UID]; pending || !m.had {
-			continue
-		}
-		if problem := m.node.Malformed[v.nw.Name]; problem != "" {
-			continue
-		}
-		if v.anythingLeft(m) {
+		if m.intent == nil && m.had && m.malformed() == "" && m.anythingLeft() {
 			t := p.newTurn(v, m)
 			t.step()
 			t.flush()
@@ -43,13 +40,19 @@ func (p *pass) turns(v *view) {
 	}
 }
 
+// newTurn is a turn with a record of its own: see put for the packages.
 func (p *pass) newTurn(v *view, m *member) *turn {
-	return &turn{p: p, v: v, m: m, rec: m.rec.Clone(), d: Decision{Node: m.node.Name, NodeUID: m.node.UID}}
+	t := &turn{p: p, v: v, m: m, rec: m.rec, d: Decision{Node: m.node.Name, NodeUID: m.node.UID}}
+	if i := m.rec.Interrupt; i != nil {
+		own := *i
+		t.rec.Interrupt = &own
+	}
+	return t
 }
 
 // anythingLeft reports whether anything is left to do for the record itself.
-func (v *view) anythingLeft(m *member) bool {
-	return m.rec.IsOpen() || m.rec.Interrupt != nil || v.ownsCordon(m) || anyRunning(m.rec)
+func (m *member) anythingLeft() bool {
+	return m.rec.IsOpen() || m.rec.Interrupt != nil || m.ownsCordon() || m.standing.running
 }
 
 func anyRunning(rec noderecord.Record) bool {
@@ -89,45 +92,45 @@ func (t *turn) step() {
 
 // hold stops everything but the recording of results, for the reasons that people or configuration give.
 func (t *turn) hold() bool {
-	code, object, message := t.p.heldBack(t.v)
-	if t.m.excluded.Code == Ignored {
-		code, object, message = Ignored, "", t.m.excluded.Message
+	why := t.v.held
+	if t.m.excluded.code == Ignored {
+		why = t.m.excluded
 	}
-	if code == "" {
+	if why.code == "" {
 		t.unsuspend()
 		return false
 	}
-	if code == Paused && len(t.running) > 0 {
+	if why.code == Paused && len(t.running) > 0 {
 		t.suspend()
-		code, message = Suspended, "executions are suspended: "+message
+		why.code, why.message = Suspended, "executions are suspended: "+why.message
 	}
-	t.because(code, object, message)
+	t.m.because(why)
 	return true
 }
 
-// heldBack is why nothing new may start for a NodeWright; empty if it may.
-func (p *pass) heldBack(v *view) (code Code, object, message string) {
+// heldBack is why nothing new may start for a NodeWright.
+func (p *pass) heldBack(v *view) cause {
 	switch {
 	case p.in.Standby != "":
-		return Standby, "", p.in.Standby
+		return cause{Standby, "", p.in.Standby}
 	case v.nw.Deleting:
-		return Disabled, "", "the NodeWright is being deleted"
+		return cause{Disabled, "", "the NodeWright is being deleted"}
 	case v.nw.Disabled:
-		return Disabled, "", "the NodeWright is disabled"
+		return cause{Disabled, "", "the NodeWright is disabled"}
 	case v.nw.Problem != "":
-		return Unresolved, "", v.nw.Problem
+		return cause{Unresolved, "", v.nw.Problem}
 	case v.outdated:
-		return Standby, "", "the NodeWright was read from a view that is older than its rollout"
+		return cause{Standby, "", "the NodeWright was read from a view that is older than its rollout"}
 	}
 	for _, other := range p.views {
 		if other.nw.Paused && !other.nw.Disabled {
-			return Paused, "nodewright " + other.nw.Name, "NodeWright " + other.nw.Name + " is paused"
+			return cause{Paused, "nodewright " + other.nw.Name, "NodeWright " + other.nw.Name + " is paused"}
 		}
 		if other == v {
 			break
 		}
 	}
-	return "", "", ""
+	return cause{}
 }
 
 func (t *turn) suspend() {
@@ -148,7 +151,7 @@ func (t *turn) unsuspend() {
 
 // advance goes through the gates of a turn in the newest round.
 func (t *turn) advance() {
-	left := workOf(t.v.nw.Desired, t.rec, t.p.in.Snapshots)
+	left := t.left()
 	t.recreateMissing(left)
 	switch {
 	case t.rec.Interrupt != nil:
@@ -251,14 +254,29 @@ func (t *turn) now() *time.Time {
 	return &now
 }
 
+// put writes a package of the turn's record. The packages are the seen record's until the first write.
 func (t *turn) put(name string, pkg noderecord.Package) {
-	if t.rec.Packages == nil {
-		t.rec.Packages = map[string]noderecord.Package{}
-	}
+	t.ownPackages()
 	t.rec.Packages[name] = pkg
 }
 
-func (t *turn) forget(name string) { delete(t.rec.Packages, name) }
+func (t *turn) forget(name string) {
+	t.ownPackages()
+	delete(t.rec.Packages, name)
+}
+
+func (t *turn) ownPackages() {
+	if t.packagesOwned {
+		return
+	}
+	t.packagesOwned = true
+	own := make(map[string]noderecord.Package, len(t.rec.Packages))
+	maps.Copy(own, t.rec.Packages)
+	t.rec.Packages = own
+}
+
+// left is what is left to do by the turn's record.
+func (t *turn) left() work { return workOf(&t.v.nw.Desired, t.rec, t.p.snapshots) }
 
 // flush turns what was decided into a decision, with the record if it changed.
 func (t *turn) flush() {
@@ -276,6 +294,6 @@ func (t *turn) flush() {
 	if seen, had := t.m.node.Records[t.v.nw.Name]; had {
 		t.d.Before = &seen
 	}
-	t.d.Status = statusOf(t.v.reasons[t.m.node.Name].Code)
-	t.v.decide(t.d)
+	t.d.Status = statusOf(t.m.reason.code)
+	t.m.decide(t.d)
 }

@@ -16,7 +16,7 @@ import (
 type item struct {
 	name string
 	// def is the definition to work with: the desired one, or the snapshot of what has to go.
-	def desired.Package
+	def *desired.Package
 	rec noderecord.Package
 	// removal says that def is being taken off the host.
 	removal bool
@@ -41,28 +41,84 @@ type work []item
 // disruptive reports whether an interrupt is to come, in flight, or due.
 func (w work) disruptive() bool { return slices.ContainsFunc(w, item.disruptive) }
 
+// standing is what the recorded packages of a node say at a glance, before anybody asks what exactly has to be done.
+type standing struct {
+	// done: nothing is left to do.
+	done bool
+	// running: an execution was started and its end is not recorded yet.
+	running bool
+	// untidy: the record says more, or something else, than is wanted; see tidy.go.
+	untidy bool
+}
+
+// standingOf looks once at each package of a node. On a node that is not selected nothing is wanted.
+func (p *pass) standingOf(m *member) standing {
+	s := standing{done: true}
+	if !m.selected {
+		s.running = anyRunning(m.rec)
+		return s
+	}
+	known := 0
+	for i := range m.nw.Desired.Packages {
+		def := &m.nw.Desired.Packages[i]
+		have, recorded := m.rec.Packages[def.Name]
+		if recorded {
+			known++
+			s.running = s.running || have.Running != ""
+			s.untidy = s.untidy || have.Snapshot != def.SnapshotHash
+		}
+		s.done = s.done && (settled(def, &have) || wantedItem(def, have, p.snapshots).done())
+	}
+	if known < len(m.rec.Packages) { // some are not wanted any more
+		s.untidy = true
+		s.running = s.running || anyRunning(m.rec)
+		s.done = s.done && len(removals(&m.nw.Desired, m.rec, p.snapshots)) == 0
+	}
+	return s
+}
+
+// settled tells the most frequent case apart without building an item: the package is as wanted, and nothing is due.
+func settled(def *desired.Package, have *noderecord.Package) bool {
+	return have.Applied == def.InstallHash && have.Configured == def.ConfigHash && have.Version == def.Version && !def.Absent &&
+		!have.DueInstall && len(have.DueKeys) == 0 && !have.Post && !have.Removing && !have.DueUninstall
+}
+
+// workOf is what is left to do on a node, by the record that was seen.
+func (p *pass) workOf(m *member) work {
+	if !m.selected || m.standing.done {
+		return nil
+	}
+	return workOf(&m.nw.Desired, m.rec, p.snapshots)
+}
+
 // workOf derives what is left to do from what is wanted and what was recorded.
-func workOf(set desired.Set, rec noderecord.Record, snapshots map[string]desired.Package) work {
+func workOf(set *desired.Set, rec noderecord.Record, snapshots map[string]*desired.Package) work {
 	var w work
-	for _, def := range set.Packages {
+	for i := range set.Packages {
+		def := &set.Packages[i]
 		have := rec.Packages[def.Name]
+		if settled(def, &have) {
+			continue
+		}
 		if it := wantedItem(def, have, snapshots); !it.done() {
 			w = append(w, it)
 		}
 	}
-	if len(rec.Packages) > 0 {
-		w = append(w, removals(set, rec, snapshots)...)
+	leaving := removals(set, rec, snapshots)
+	if len(leaving) == 0 {
+		return w // in the order of the set, which is by name
 	}
+	w = append(w, leaving...)
 	slices.SortFunc(w, func(a, b item) int { return compareStrings(a.name, b.name) })
 	return w
 }
 
 // removals are the packages on the host that are no longer wanted and ask for an uninstall.
-func removals(set desired.Set, rec noderecord.Record, snapshots map[string]desired.Package) work {
+func removals(set *desired.Set, rec noderecord.Record, snapshots map[string]*desired.Package) work {
 	var w work
 	for _, name := range unwantedIn(set, rec) {
-		old, known := snapshots[rec.Packages[name].Snapshot]
-		if !known || !old.UninstallOnRemoval {
+		old := snapshots[rec.Packages[name].Snapshot]
+		if old == nil || !old.UninstallOnRemoval {
 			continue // the record is dropped, the files stay
 		}
 		if it := removalItem(old, rec.Packages[name]); !it.done() {
@@ -73,14 +129,15 @@ func removals(set desired.Set, rec noderecord.Record, snapshots map[string]desir
 }
 
 // wantedItem is the next thing for a package that is in the desired set.
-func wantedItem(def desired.Package, have noderecord.Package, snapshots map[string]desired.Package) item {
+func wantedItem(def *desired.Package, have noderecord.Package, snapshots map[string]*desired.Package) item {
+	old := snapshots[have.Snapshot]
 	if def.Absent {
-		if old, known := snapshots[have.Snapshot]; known {
+		if old != nil {
 			return removalItem(old, have)
 		}
 		return removalItem(def, have)
 	}
-	if old, known := snapshots[have.Snapshot]; known && mustUninstallFirst(def, old, have) {
+	if old != nil && mustUninstallFirst(def, old, have) {
 		return removalItem(old, have)
 	}
 	it := item{name: def.Name, def: def, rec: have}
@@ -101,13 +158,13 @@ func wantedItem(def desired.Package, have noderecord.Package, snapshots map[stri
 }
 
 // mustUninstallFirst reports whether a downgrade has to take the old version off first.
-func mustUninstallFirst(def, old desired.Package, have noderecord.Package) bool {
+func mustUninstallFirst(def, old *desired.Package, have noderecord.Package) bool {
 	return have.Version != "" && old.UninstallOnRemoval &&
 		(have.Removing || have.DueUninstall || newer(have.Version, def.Version))
 }
 
 // removalItem is the next thing for a package that has to leave the host.
-func removalItem(old desired.Package, have noderecord.Package) item {
+func removalItem(old *desired.Package, have noderecord.Package) item {
 	it := item{name: old.Name, def: old, rec: have, removal: true}
 	switch {
 	case have.Version == "":
@@ -120,7 +177,7 @@ func removalItem(old desired.Package, have noderecord.Package) item {
 }
 
 // installInterrupt is the package's own interrupt if an install made it due.
-func installInterrupt(def desired.Package, have noderecord.Package) *nwv1.Interrupt {
+func installInterrupt(def *desired.Package, have noderecord.Package) *nwv1.Interrupt {
 	if !have.DueInstall {
 		return nil
 	}
@@ -129,7 +186,7 @@ func installInterrupt(def desired.Package, have noderecord.Package) *nwv1.Interr
 
 // dueKeysAfter are the keys that are due once the next config stage has begun: those that are due already and those
 // that it changes. A first install changes none: its own interrupt covers it.
-func dueKeysAfter(def desired.Package, have noderecord.Package) []string {
+func dueKeysAfter(def *desired.Package, have noderecord.Package) []string {
 	if have.Version == "" {
 		return nil
 	}
@@ -149,7 +206,7 @@ func dueKeysAfter(def desired.Package, have noderecord.Package) []string {
 }
 
 // keyInterrupt is the union of the configInterrupts that the keys ask for. A pattern may be a glob.
-func keyInterrupt(def desired.Package, keys []string) *nwv1.Interrupt {
+func keyInterrupt(def *desired.Package, keys []string) *nwv1.Interrupt {
 	var out *nwv1.Interrupt
 	if len(keys) == 0 {
 		return nil
@@ -182,7 +239,7 @@ func stagesOf(it item) []nwv1.Stage {
 }
 
 // installStage is upgrade where an older version was attempted or applied before, else apply.
-func installStage(def desired.Package, have noderecord.Package) nwv1.Stage {
+func installStage(def *desired.Package, have noderecord.Package) nwv1.Stage {
 	from := have.Version
 	if have.Version == def.Version {
 		from = have.From

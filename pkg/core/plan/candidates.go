@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// candidates are the nodes of a compartment that wait for their admission and have no other reason not to get it, in
+// the order in which they are admitted.
+func (p *pass) candidates(v *view, c *compartment) []*member {
+	var out []*member
+	for _, m := range c.members {
+		if !v.wantsAdmission(m) {
+			continue
+		}
+		if why := p.inadmissible(v, m); why.code != "" {
+			m.because(why)
+			continue
+		}
+		out = append(out, m)
+	}
+	slices.SortStableFunc(out, func(a, b *member) int { return v.compareCandidates(c, a, b) })
+	return out
+}
+
+// compareCandidates is who goes first: nodes that hold a slot already, those that failed, then by the policy's order.
+// Equal ones keep the order of their names.
+func (v *view) compareCandidates(c *compartment, a, b *member) int {
+	if d := c.urgency(a) - c.urgency(b); d != 0 {
+		return d
+	}
+	if policy := v.nw.Policy; policy != nil && policy.Order == nwv1.OrderLabel {
+		return cmp.Compare(a.node.Labels[policy.OrderBy], b.node.Labels[policy.OrderBy])
+	}
+	return 0
+}
+
+func (c *compartment) urgency(m *member) int {
+	switch {
+	case c.holders[m]:
+		return 0
+	case m.rec.Outcome == noderecord.Failed:
+		return 1
+	}
+	return 2
+}
+
+// wantsAdmission: not complete, no turn of this round open, nothing of an earlier one still running, and, if it failed
+// in this round, healed or asked to be retried.
+func (v *view) wantsAdmission(m *member) bool {
+	if m.intent != nil || m.writesRecord() || m.underRelease() {
+		return false // what this pass records is seen first
+	}
+	if m.rec.Outcome == noderecord.Failed && m.anyExecution(Execution.running) {
+		return false // it may still come good, and its end is recorded before anything else
+	}
+	if v.current(m.rec) {
+		switch m.rec.Outcome {
+		case noderecord.Open:
+			return false
+		case noderecord.Failed:
+			return m.rec.Healed || v.nw.Retry != "" && m.rec.Retried != v.nw.Retry
+		}
+	}
+	if m.rec.IsOpen() {
+		return m.rec.Started && atRest(m.rec)
+	}
+	return !m.standing.done || m.rec.Outcome == noderecord.Failed && m.ownsCordon()
+}
+
+func (m *member) writesRecord() bool { return m.decision != nil && m.decision.Record != nil }
+
+// underRelease: the node is being given back in this pass; it is admitted when that is seen.
+func (m *member) underRelease() bool { return m.decision != nil && m.decision.Cordon == CordonDrop }
+
+func atRest(rec noderecord.Record) bool {
+	return rec.Outcome != noderecord.Open || rec.Interrupt == nil && !anyRunning(rec)
+}
+
+// inadmissible is why a node cannot be admitted now whatever the budget says.
+func (p *pass) inadmissible(v *view, m *member) cause {
+	switch problem := m.malformed(); {
+	case problem != "":
+		return cause{RecordUnreadable, "", problem}
+	case !m.node.Ready:
+		return cause{NodeNotReady, "", "the node is not Ready"}
+	}
+	return p.goesFirst(v, m)
+}
+
+// goesFirst is why a node waits for a NodeWright of higher priority, which has to be complete there before this one may
+// start.
+func (p *pass) goesFirst(v *view, m *member) cause {
+	for _, other := range p.views {
+		switch {
+		case other == v:
+			return cause{}
+		case other.nw.Disabled:
+		case other.nw.Spec.Sequencing == nwv1.SequencingAll:
+			if other.hasIncomplete() {
+				return other.ahead
+			}
+		default:
+			if o := other.at[m.pos]; o != nil && o.targeted && !o.complete() {
+				return other.ahead
+			}
+		}
+	}
+	return cause{}
+}
+
+// goesAhead words goesFirst once for all nodes that wait for this NodeWright.
+func (v *view) goesAhead() cause {
+	message := "NodeWright " + v.nw.Name + " goes first and is not complete on this node"
+	if v.nw.Spec.Sequencing == nwv1.SequencingAll {
+		message = fmt.Sprintf("NodeWright %s goes first on every node; node %s is not complete", v.nw.Name, v.late)
+	}
+	return cause{WaitingForPriority, "nodewright " + v.nw.Name, message}
+}

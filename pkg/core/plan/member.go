@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"slices"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// member is one node under one NodeWright: what the node says, what is left to do, and where it stands.
+type member struct {
+	nw   *NodeWright
+	node *Node
+	// pos is the node's position in pass.nodes.
+	pos int
+	rec noderecord.Record
+	// had says that the node has a record of this NodeWright.
+	had bool
+	// selected: the selector matches. targeted: selected, not ignored, taints tolerated.
+	selected, targeted bool
+	// excluded is why a selected node is not targeted.
+	excluded cause
+	// compartment that the node's labels put it in now; nil for a node that is not targeted.
+	compartment *compartment
+	// standing of the recorded packages.
+	standing standing
+	// intent is the node's admission while it is not confirmed.
+	intent *fleetv1.LedgerIntent
+	// open says that a turn is under way, or that there is an intent.
+	open bool
+	// reason of this pass, once it is explained; decision, if there is one.
+	reason    cause
+	explained bool
+	decision  *Decision
+}
+
+// because sets the reason of the node. The last one counts. It is the only place that sets one.
+func (m *member) because(why cause) { m.reason, m.explained = why, true }
+
+// decide sets the decision for the node; there is at most one for each NodeWright and node.
+func (m *member) decide(d Decision) {
+	d.NodeWright, d.NodeWrightUID = m.nw.Name, m.nw.UID
+	m.decision = &d
+}
+
+// complete reports whether the node has everything that is wanted and no turn is open on it.
+func (m *member) complete() bool {
+	return m.standing.done && !m.rec.IsOpen() && !(m.rec.Outcome == noderecord.Failed && m.rec.NodeWright != "" && m.ownsCordon())
+}
+
+// ownsCordon reports whether the NodeWright owns a cordon of the node.
+func (m *member) ownsCordon() bool { return slices.Contains(m.node.CordonOwners, m.nw.Name) }
+
+// underWay reports whether a turn of the node has begun to run something and is not ended.
+func (m *member) underWay() bool { return m.rec.IsOpen() && m.rec.Started }
+
+// malformed says what is wrong with the node's record; empty if it can be read.
+func (m *member) malformed() string { return m.node.Malformed[m.nw.Name] }
+
+// anyExecution reports whether one of the NodeWright's executions on the node is as asked.
+func (m *member) anyExecution(is func(Execution) bool) bool {
+	return slices.ContainsFunc(m.node.Executions, func(e Execution) bool { return e.NodeWright == m.nw.Name && is(e) })
+}
+
+// failure is why the turn of a node failed.
+func (m *member) failure() NodeFailure {
+	f := NodeFailure{Node: m.node.Name, Failure: noderecord.Failure{Reason: string(PackageFailed)}}
+	if m.rec.Failure != nil {
+		f.Failure = *m.rec.Failure
+	}
+	return f
+}
