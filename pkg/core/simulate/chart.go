@@ -79,6 +79,10 @@ func (c *canvas) rollout(o Rollout) {
 	c.printf(`<g><text class="text head" x="%d" y="%d">%s</text>`, marginLeft, c.y+6, escape(o.NodeWright))
 	c.printf(`<text class="quiet" x="%d" y="%d">%s</text>`, marginLeft, c.y+24, escape(o.headline()))
 	c.y += headHeight
+	if o.Outcome == NoNodes {
+		c.printf(`</g>`)
+		return
+	}
 	c.states(o)
 	c.y += gap
 	c.work(o)
