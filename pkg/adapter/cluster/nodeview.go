@@ -15,7 +15,9 @@ import (
 )
 
 // NodeView translates a node. Records of another node UID are dropped: they came with a backup of an earlier node.
-func NodeView(node *corev1.Node) plan.Node {
+func NodeView(node *corev1.Node) plan.Node { return nodeViewOf(node, &noderecord.Reader{}) }
+
+func nodeViewOf(node *corev1.Node, reader *noderecord.Reader) plan.Node {
 	out := plan.Node{
 		Name: node.Name, UID: node.UID, Labels: node.Labels, Taints: node.Spec.Taints,
 		Unschedulable: node.Spec.Unschedulable, Ready: isReady(node), BootID: node.Status.NodeInfo.BootID,
@@ -23,19 +25,19 @@ func NodeView(node *corev1.Node) plan.Node {
 	}
 	for key, value := range node.Annotations {
 		if name, ok := strings.CutPrefix(key, fleetv1.RecordPrefix); ok {
-			addRecord(&out, name, value)
+			addRecord(&out, reader, name, value)
 		}
 	}
 	return out
 }
 
-func addRecord(out *plan.Node, name, value string) {
-	record, found, err := noderecord.Decode(value, out.UID)
+func addRecord(out *plan.Node, reader *noderecord.Reader, name, value string) {
+	record, found, err := reader.Read(value, out.UID)
 	switch {
 	case err != nil:
 		out.Malformed = put(out.Malformed, name, err.Error())
 	case found:
-		out.Records = put(out.Records, name, record)
+		out.Records = put(out.Records, reader.Word(name), record)
 	}
 }
 
@@ -68,10 +70,12 @@ func cordonOwners(annotations map[string]string) []string {
 	return out
 }
 
-// nodeViews translates each change of a node once. It is safe for concurrent use.
+// nodeViews translates each change of a node once; what the records of many nodes have in common is kept once. It is safe
+// for concurrent use.
 type nodeViews struct {
-	mu   sync.Mutex
-	seen map[types.UID]nodeView
+	mu     sync.Mutex
+	seen   map[types.UID]nodeView
+	reader noderecord.Reader
 }
 
 type nodeView struct {
@@ -88,7 +92,7 @@ func (v *nodeViews) of(nodes []corev1.Node) []plan.Node {
 	for i := range nodes {
 		entry, ok := v.seen[nodes[i].UID]
 		if !ok || entry.resourceVersion != nodes[i].ResourceVersion {
-			entry = nodeView{nodes[i].ResourceVersion, NodeView(&nodes[i])}
+			entry = nodeView{nodes[i].ResourceVersion, nodeViewOf(&nodes[i], &v.reader)}
 		}
 		next[nodes[i].UID] = entry
 		out = append(out, entry.view)

@@ -1,6 +1,7 @@
 package noderecord_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -102,4 +103,58 @@ func TestAdvance(t *testing.T) {
 	require.False(t, noderecord.Record{}.IsOpen(), "no turn yet")
 	r.Outcome = noderecord.Released
 	require.False(t, r.IsOpen())
+}
+
+// TestReaderReadsAsDecodeDoes: the same records, found and errors, also the second time.
+func TestReaderReadsAsDecodeDoes(t *testing.T) {
+	other := full()
+	other.Packages = map[string]noderecord.Package{"tuning": {Version: "2.0.0"}}
+	none := full()
+	none.Packages = nil
+	var r noderecord.Reader
+	for range 2 {
+		for _, value := range []string{
+			"", noderecord.Encode(full()), noderecord.Encode(other), noderecord.Encode(none), `{"nw":"n","node":"other","round":1}`,
+			`{"nw":"n","node":"node","round":1,"packages":{}}`, `{"nw":"n","node":"node","round":1,"packages":null}`,
+			`{"nw":`, `[]`, `{"nw":"n","node":"node","packages":5}`, `{"nw":"n","node":"node","packages":{"a":[]}}`,
+		} {
+			want, wantFound, wantErr := noderecord.Decode(value, "node")
+			got, found, err := r.Read(value, "node")
+			require.Equal(t, want, got, value)
+			require.Equal(t, wantFound, found, value)
+			require.Equal(t, wantErr == nil, err == nil, value)
+			if wantErr != nil {
+				require.EqualError(t, err, wantErr.Error())
+			}
+		}
+	}
+}
+
+// TestReaderSharesWhatIsEqual: a fleet of one mind takes the memory of one node.
+func TestReaderSharesWhatIsEqual(t *testing.T) {
+	var r noderecord.Reader
+	value := noderecord.Encode(full())
+	first, _, err := r.Read(value, "node")
+	require.NoError(t, err)
+	allocs := testing.AllocsPerRun(10, func() {
+		second, _, _ := r.Read(value, "node")
+		second.Packages["proof"] = noderecord.Package{}
+	})
+	require.Contains(t, first.Packages, "proof", "the map is the same")
+	require.Less(t, allocs, testing.AllocsPerRun(10, func() { _, _, _ = noderecord.Decode(value, "node") }))
+}
+
+// TestReaderForgets: what it remembers is bounded, whatever the nodes say.
+func TestReaderForgets(t *testing.T) {
+	var r noderecord.Reader
+	for i := range 5000 {
+		rec := full()
+		rec.Compartment = fmt.Sprint(i)
+		rec.Packages["tuning"] = noderecord.Package{Version: fmt.Sprint(i)}
+		got, found, err := r.Read(noderecord.Encode(rec), "node")
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, rec, got)
+	}
+	require.LessOrEqual(t, r.Size(), 2*1024)
 }

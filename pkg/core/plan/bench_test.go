@@ -60,11 +60,12 @@ func TestTheBenchmarkMeasuresWhatItSays(t *testing.T) {
 }
 
 // fleetOf is a fleet at rest or half-way. What a real rollout leaves on one node in each state is copied to the others,
-// through text as on a real cluster, so that no two records share memory; the nodes come in no order.
+// and read from text as on a real cluster; the nodes come in no order.
 func fleetOf(t tb, nodes int, halfway bool) plan.Input {
 	w, done, atWork, waiting := rolloutOfOneGroup(t)
 	in := w.input()
 	in.Nodes = nil
+	var reader noderecord.Reader
 	for i := range nodes {
 		from, place, size := done, i/groups, nodes/groups
 		switch {
@@ -73,7 +74,7 @@ func fleetOf(t tb, nodes int, halfway bool) plan.Input {
 		case halfway && place >= size/2:
 			from = atWork
 		}
-		in.Nodes = append(in.Nodes, copyNode(t, from, i))
+		in.Nodes = append(in.Nodes, copyNode(t, &reader, from, i))
 	}
 	rng := rand.New(rand.NewSource(1))
 	rng.Shuffle(len(in.Nodes), func(i, j int) { in.Nodes[i], in.Nodes[j] = in.Nodes[j], in.Nodes[i] })
@@ -133,7 +134,7 @@ func inGroups(nw *plan.NodeWright) {
 func group(i int) string { return fmt.Sprintf("group-%02d", i%groups) }
 
 // copyNode is the i-th node of the fleet, in the state of the given one.
-func copyNode(t tb, from plan.Node, i int) plan.Node {
+func copyNode(t tb, reader *noderecord.Reader, from plan.Node, i int) plan.Node {
 	n := from
 	n.Name, n.UID = fmt.Sprintf("node-%05d", i), types.UID(fmt.Sprintf("b4f1d6b6-7d43-4a5e-9d1c-%012d", i))
 	n.Labels = maps.Clone(from.Labels)
@@ -142,10 +143,10 @@ func copyNode(t tb, from plan.Node, i int) plan.Node {
 	n.Records = map[string]noderecord.Record{}
 	for name, r := range from.Records {
 		r.Node, r.Compartment = n.UID, group(i)
-		read, found, err := noderecord.Decode(noderecord.Encode(r), n.UID)
+		read, found, err := reader.Read(noderecord.Encode(r), n.UID)
 		require.NoError(t, err)
 		require.True(t, found)
-		n.Records[name] = read
+		n.Records[reader.Word(name)] = read
 	}
 	n.Executions = nil
 	for _, e := range from.Executions {
