@@ -239,6 +239,22 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
+func TestManySmallObjectsAreCounted(t *testing.T) {
+	server := start(t, gitserver.Options{})
+	files := map[string]string{}
+	for i := range 1100 {
+		files[fmt.Sprintf("d/%d", i)] = fmt.Sprint(i)
+	}
+	_, err := server.Commit("fleet", files, "many")
+	require.NoError(t, err)
+	source := git.Source{URL: server.URL("fleet"), Limits: git.Limits{Files: 10}}
+	revision, err := git.Resolve(t.Context(), source)
+	require.NoError(t, err)
+	_, err = git.Fetch(t.Context(), source, revision)
+	requireFailure(t, err, git.ReasonTooLarge,
+		"the commit of "+source.URL+" consists of more than 1040 objects; split the repository or raise the limit")
+}
+
 func TestSizesOfDeltasAreCounted(t *testing.T) {
 	server := start(t, gitserver.Options{})
 	noise := make([]byte, 512<<10)

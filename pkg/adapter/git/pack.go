@@ -15,10 +15,14 @@ import (
 // unpack puts a pack's objects into store. Their sizes are added up before anything is kept, so that a small pack cannot
 // unfold into more memory than the limit.
 func (r *remote) unpack(pack []byte, store *memory.Storage) error {
-	limit := r.source.Limits.withDefaults().Unpacked
-	total, err := unpackedSize(pack, limit)
+	limits := r.source.Limits.withDefaults()
+	limit, most := limits.Unpacked, objectsPerFile*limits.Files+moreObjects
+	total, objects, err := packSize(pack, limit, most)
 	if err != nil {
 		return fmt.Errorf("scan pack: %w", err)
+	}
+	if objects > most {
+		return failure(ReasonTooLarge, "the commit of %s consists of more than %d objects; split the repository or raise the limit", r.name, most)
 	}
 	if total > limit {
 		return failure(ReasonTooLarge, "the commit of %s unpacks to more than %s; split the repository or raise the limit", r.name, size(limit))
@@ -33,31 +37,37 @@ func (r *remote) unpack(pack []byte, store *memory.Storage) error {
 	return nil
 }
 
-// unpackedSize adds up the objects of a pack as they will be once deltas are applied. It stops soon after limit.
-func unpackedSize(pack []byte, limit int64) (int64, error) {
+// objectsPerFile and moreObjects bound the objects of a pack: each file is a blob, and its directories, the commit and some
+// history are more. Objects without content cost memory, too.
+const (
+	objectsPerFile = 4
+	moreObjects    = 1000
+)
+
+// packSize is the number of a pack's objects and what they add up to once deltas are applied. It stops soon after a limit.
+func packSize(pack []byte, limit int64, most int) (total int64, objects int, err error) {
 	scanner := packfile.NewScanner(bytes.NewReader(pack))
 	_, count, err := scanner.Header()
-	if err != nil {
-		return 0, err
+	if err != nil || int64(count) > int64(most) {
+		return 0, int(count), err
 	}
-	var total int64
 	for range count {
 		header, err := scanner.NextObjectHeader()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if total += header.Length; header.Length < 0 || total > limit {
-			return limit + 1, nil // before the object is inflated
+			return limit + 1, int(count), nil // before the object is inflated
 		}
 		grown, err := deltaSize(scanner, header.Type)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if total += grown; total > limit {
-			return limit + 1, nil
+			return limit + 1, int(count), nil
 		}
 	}
-	return total, nil
+	return total, int(count), nil
 }
 
 // deltaSize reads one object and returns the size of what a delta makes; 0 for an object that is no delta.

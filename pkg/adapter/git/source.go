@@ -50,7 +50,8 @@ type Limits struct {
 	Unpacked int64
 	// File is the size of one file that is read. Default 4 MiB.
 	File int64
-	// Files is the number of files of the tree. Default 50 000.
+	// Files is the number of files of the tree; it may have four times as many directories, and a fetch about as many objects.
+	// Default 50 000.
 	Files int
 	// Depth is the number of elements of the longest path. Default 64.
 	Depth int

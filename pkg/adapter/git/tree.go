@@ -15,6 +15,7 @@ import (
 
 const (
 	maxLinks      = 8    // links in a row that ReadFile follows
+	dirsPerFile   = 4    // directories that a tree may have for each file that it may have
 	maxLFSPointer = 1024 // bytes of a Git LFS pointer file, by its specification
 )
 
@@ -172,6 +173,9 @@ func newTree(store storer.EncodedObjectStorer, commit, origin plumbing.Hash, lim
 func (t *Tree) add(store storer.EncodedObjectStorer, dir string, hash plumbing.Hash) error {
 	if strings.Count(dir, "/")+1 > t.limits.Depth {
 		return failure(ReasonTooLarge, "%s is nested deeper than %d directories", dir, t.limits.Depth)
+	}
+	if most := dirsPerFile * t.limits.Files; len(t.dirs) >= most { // a few objects can make any number of directories
+		return failure(ReasonTooLarge, "the repository has more than %d directories; split it or raise the limit", most)
 	}
 	tree, err := object.GetTree(store, hash)
 	if err != nil {
