@@ -47,6 +47,7 @@ type Delivery struct {
 	RetryBase time.Duration
 
 	memory deliveryMemory
+	hosts  hostGate
 }
 
 // deliveryPass is one look at one Fleet.
@@ -59,14 +60,15 @@ type deliveryPass struct {
 	was      *report.Failure   // what the last report said
 	wasReady *metav1.Condition // its condition Ready
 
-	marked    bool // a delivered object was changed
 	requested bool // the annotation asks for a look
 	looked    bool // the repository was asked, or the Fleet refused without asking
+	waiting   bool // other Fleets are asking the repository's host; this one has to come back
 	drift     bool // only delivered objects are to be checked
 	revision  Revision
 	tree      Tree
 	rendered  *rendering
-	fresh     bool // rendered was made in this pass
+	fresh     bool   // rendered was made in this pass
+	leave     func() // the host, if the pass has entered it
 }
 
 // deliveryStep ends the pass by returning stop or an error. A *report.Failure is an outcome to report; any other error is a
@@ -117,9 +119,8 @@ func (r *Delivery) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	p := r.begin(fleet)
 	if err := r.pass(ctx, p); err != nil {
-		if p.marked { // what was to be looked at was not
-			r.memory.markDrift(request.NamespacedName)
-		}
+		// What was begun is not known to be done: a new generation may be announced already, and an apply not noted yet.
+		p.memory.next = time.Time{}
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: r.wait(p)}, nil
@@ -157,11 +158,13 @@ func isLostRace(err error) bool {
 }
 
 func (r *Delivery) begin(fleet *fleetv1.Fleet) *deliveryPass {
-	memory := r.memory.of(client.ObjectKeyFromObject(fleet))
+	if r.memory.isOther(fleet) {
+		r.forget(ctrl.Request{NamespacedName: keyOf(fleet)})
+	}
+	memory := r.memory.of(fleet)
 	token := fleet.Annotations[fleetv1.RequestedAtAnnotation]
-	marked := r.memory.takeDrift(memory)
 	return &deliveryPass{
-		fleet: fleet, before: fleet.DeepCopy(), memory: memory, now: r.Now(), marked: marked, drift: marked,
+		fleet: fleet, before: fleet.DeepCopy(), memory: memory, now: r.Now(), drift: r.memory.takeDrift(memory), leave: func() {},
 		requested: token != "" && token != fleet.Status.LastHandledReconcileAt,
 		was:       report.Remembered(fleet.Status),
 		wasReady:  meta.FindStatusCondition(fleet.Status.Conditions, readyCondition).DeepCopy(),
@@ -170,6 +173,7 @@ func (r *Delivery) begin(fleet *fleetv1.Fleet) *deliveryPass {
 
 // run takes the steps; the failure is the outcome of the attempt.
 func (r *Delivery) run(ctx context.Context, p *deliveryPass) (*report.Failure, error) {
+	defer func() { p.leave() }()
 	for _, step := range r.steps() {
 		verdict, err := step.run(ctx, p)
 		failure, reported := asFailure(err)
@@ -190,10 +194,15 @@ func (r *Delivery) run(ctx context.Context, p *deliveryPass) (*report.Failure, e
 	return nil, nil
 }
 
+// asFailure cuts the message to what a condition takes, so that a failure is equal to the one that is read back.
 func asFailure(err error) (*report.Failure, bool) {
 	var failure *report.Failure
-	ok := errors.As(err, &failure)
-	return failure, ok
+	if !errors.As(err, &failure) {
+		return nil, false
+	}
+	cut := *failure
+	cut.Message = report.Cut(cut.Message, report.MaxMessage)
+	return &cut, true
 }
 
 // remember notes the outcome and when to come back.
@@ -202,8 +211,8 @@ func (r *Delivery) remember(p *deliveryPass, failure *report.Failure) {
 	if !p.looked {
 		return
 	}
-	interval := intervalOf(p.fleet)
-	p.memory.next = p.now.Add(interval)
+	interval, now := intervalOf(p.fleet), r.Now() // the pass may have taken long
+	p.memory.next = now.Add(interval)
 	if failure == nil || failure.Stalled {
 		p.memory.retries = 0
 		return
@@ -213,12 +222,15 @@ func (r *Delivery) remember(p *deliveryPass, failure *report.Failure) {
 	if base == 0 {
 		base = DefaultRetryBase
 	}
-	p.memory.next = p.now.Add(backoff(p.memory.retries, base, interval, r.Random()))
+	p.memory.next = now.Add(backoff(p.memory.retries, base, interval, r.Random()))
 }
 
 func (r *Delivery) wait(p *deliveryPass) time.Duration {
-	if p.fleet.Spec.Suspend {
+	switch {
+	case p.fleet.Spec.Suspend:
 		return 0 // the next event comes from a change of the Fleet
+	case p.waiting:
+		return time.Duration((0.5 + r.Random()) * float64(hostPause))
 	}
 	return max(p.memory.next.Sub(r.Now()), time.Millisecond)
 }

@@ -52,6 +52,8 @@ type Rendered struct {
 	Objects []*unstructured.Unstructured
 	// Findings sorted by place. With an error among them nothing may be applied.
 	Findings []finding.Finding
+	// Provisional says that an error may go without a commit, because it is about objects that other sources deliver.
+	Provisional bool
 }
 
 // Applier writes and deletes the objects of a Fleet. Errors are *report.Failure.

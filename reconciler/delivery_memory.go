@@ -20,6 +20,8 @@ type deliveryMemory struct {
 
 // fleetMemory belongs to the one worker that has the Fleet, except for drift.
 type fleetMemory struct {
+	// uid of the Fleet: another one may take its name.
+	uid types.UID
 	// next is when the repository is looked at again; zero: now.
 	next time.Time
 	// retries counts failures in a row that are tried again.
@@ -41,18 +43,30 @@ type rendering struct {
 	objects    []*unstructured.Unstructured
 	findings   []finding.Finding
 	failure    *report.Failure
+	// provisional: the verdict may change without a commit.
+	provisional bool
 }
 
-func (m *deliveryMemory) of(fleet types.NamespacedName) *fleetMemory {
+// of is the memory of a Fleet, by its UID.
+func (m *deliveryMemory) of(fleet *fleetv1.Fleet) *fleetMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fleets == nil {
 		m.fleets = map[types.NamespacedName]*fleetMemory{}
 	}
-	if m.fleets[fleet] == nil {
-		m.fleets[fleet] = &fleetMemory{ended: map[string]bool{}}
+	key := keyOf(fleet)
+	if had := m.fleets[key]; had == nil || had.uid != fleet.UID {
+		m.fleets[key] = &fleetMemory{uid: fleet.UID, ended: map[string]bool{}}
 	}
-	return m.fleets[fleet]
+	return m.fleets[key]
+}
+
+// isOther says that the memory is of an earlier Fleet of that name.
+func (m *deliveryMemory) isOther(fleet *fleetv1.Fleet) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	had := m.fleets[keyOf(fleet)]
+	return had != nil && had.uid != fleet.UID
 }
 
 func (m *deliveryMemory) forget(fleet types.NamespacedName) {
@@ -61,11 +75,13 @@ func (m *deliveryMemory) forget(fleet types.NamespacedName) {
 	delete(m.fleets, fleet)
 }
 
+// markDrift needs no mark for a Fleet without memory: it is looked at afresh.
 func (m *deliveryMemory) markDrift(fleet types.NamespacedName) {
-	memory := m.of(fleet)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	memory.drift = true
+	if memory := m.fleets[fleet]; memory != nil {
+		memory.drift = true
+	}
 }
 
 // takeDrift clears the mark; a change after it marks again.
@@ -90,6 +106,9 @@ func (m *fleetMemory) noteEnds(wanted []report.CommitStatus) {
 func (r *rendering) matches(fleet *fleetv1.Fleet, revision string) bool {
 	return r != nil && r.revision.Name == revision && r.generation == fleet.Generation
 }
+
+// stands says that the verdict can only change with the revision or the Fleet.
+func (r *rendering) stands() bool { return r != nil && (r.failure == nil || !r.provisional) }
 
 // backoff is how long to wait before the next try: base, 2·base, 4·base, ... but not longer than the interval, at which the
 // repository is looked at anyway; spread by ±20 % so that many Fleets do not come back together.

@@ -60,11 +60,18 @@ const readyCondition = "Ready"
 // view is what the report is made from, without the NodeWrights.
 func (r *Delivery) view(p *deliveryPass) report.Delivery {
 	status := p.fleet.Status
-	return report.Delivery{
+	view := report.Delivery{
 		Generation: p.fleet.Generation, Suspended: p.fleet.Spec.Suspend, Failure: p.memory.failure,
 		Attempted: status.LastAttemptedRevision, Applied: status.LastAppliedRevision, LastRolledOut: status.LastRolledOutRevision,
 		Open: slices.DeleteFunc(openCommits(p.fleet), func(c string) bool { return p.memory.ended[c] }),
 	}
+	if p.waiting { // nothing is known of a newer generation
+		view.Generation = status.ObservedGeneration
+		if view.Applied == "" {
+			view.Working = "waiting for its turn at " + hostOf(p.fleet.Spec.Source.URL)
+		}
+	}
+	return view
 }
 
 // observe adds the NodeWrights of the inventory as they are now.
@@ -261,17 +268,10 @@ type happening struct {
 func (r *Delivery) event(p *deliveryPass, h happening) { r.eventOn(p.fleet, nil, h) }
 
 func (r *Delivery) eventOn(object, related runtime.Object, h happening) {
-	r.Events.Eventf(object, related, h.kind, h.reason, h.action, "%s", clip(h.note))
+	r.Events.Eventf(object, related, h.kind, h.reason, h.action, "%s", report.Cut(h.note, maxNote))
 }
 
 // maxNote is the longest note of an event that the API server takes, in bytes.
 const maxNote = 1024
-
-func clip(note string) string {
-	if len(note) <= maxNote {
-		return note
-	}
-	return strings.ToValidUTF8(note[:maxNote-3], "") + "…"
-}
 
 func keyOf(fleet *fleetv1.Fleet) types.NamespacedName { return client.ObjectKeyFromObject(fleet) }

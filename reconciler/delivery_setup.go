@@ -19,7 +19,7 @@ import (
 )
 
 // parallelFleets is how many Fleets are worked on at once; one Fleet always has one worker.
-const parallelFleets = 4
+const parallelFleets = 8
 
 // SetupWithManager starts a pass of a Fleet when its spec or its request annotation changes, when it is deleted, and when
 // one of its objects changes.

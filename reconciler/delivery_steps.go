@@ -13,10 +13,14 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
 
-// stopIfSuspended leaves everything as it is; the report still follows the rollout that has begun.
+// stopIfSuspended leaves everything as it is; the report still follows the rollout that has begun, also if the Fleet was
+// suspended before the last apply could be noted.
 func (r *Delivery) stopIfSuspended(_ context.Context, p *deliveryPass) (verdict, error) {
 	if !p.fleet.Spec.Suspend {
 		return goOn, nil
+	}
+	if last := p.memory.applied; last != nil {
+		p.noteApplied(last.revision.Name)
 	}
 	if p.memory.failure == nil && p.memory.next.IsZero() { // a restart: the conditions remember
 		p.memory.failure = report.Remembered(p.fleet.Status)
@@ -60,6 +64,9 @@ func (r *Delivery) resolve(ctx context.Context, p *deliveryPass) (verdict, error
 	if p.rendered != nil {
 		return goOn, nil
 	}
+	if p.leave, p.waiting = r.enterHost(p.fleet); p.waiting {
+		return stop, nil
+	}
 	done := r.Metrics.git("resolve", r.Now)
 	revision, err := r.Source.Resolve(ctx, p.fleet)
 	done(err)
@@ -67,7 +74,7 @@ func (r *Delivery) resolve(ctx context.Context, p *deliveryPass) (verdict, error
 		return stop, err
 	}
 	p.revision = revision
-	if last := p.memory.rendered; !p.requested && last.matches(p.fleet, revision.Name) {
+	if last := p.memory.rendered; !p.requested && last.stands() && last.matches(p.fleet, revision.Name) {
 		p.rendered = last
 	}
 	return goOn, nil
@@ -109,6 +116,7 @@ func (r *Delivery) fetch(ctx context.Context, p *deliveryPass) (verdict, error) 
 	tree, err := r.Source.Fetch(ctx, p.fleet, p.revision)
 	done(err)
 	p.tree = tree
+	p.leave()
 	return goOn, p.blame(err)
 }
 
@@ -134,7 +142,8 @@ func (r *Delivery) render(ctx context.Context, p *deliveryPass) (verdict, error)
 	p.fresh = true
 	p.rendered = &rendering{
 		revision: p.revision, generation: p.fleet.Generation, objects: built.Objects, findings: built.Findings,
-		failure: report.Refusal(refusalReason(built), p.revision.Name, built.Findings),
+		failure:     report.Refusal(refusalReason(built), p.revision.Name, built.Findings),
+		provisional: built.Provisional,
 	}
 	if p.rendered.failure == nil && len(built.Objects) == 0 {
 		p.rendered.failure = report.EmptyBuild(p.fleet.Spec.Path, p.revision.Name, len(entries(p.fleet)))
@@ -186,34 +195,40 @@ func (r *Delivery) warn(p *deliveryPass, findings []finding.Finding) {
 
 // apply first writes down which objects are about to be the Fleet's: what a crash leaves behind must be in the inventory.
 func (r *Delivery) apply(ctx context.Context, p *deliveryPass) (verdict, error) {
-	inventory := inventoryOf(p.rendered.objects)
-	setInventory(p.fleet, report.MergeInventory(entries(p.fleet), inventory))
+	had := entries(p.fleet)
+	setInventory(p.fleet, report.MergeInventory(had, inventoryOf(p.rendered.objects)))
 	if err := r.patchStatus(ctx, p); err != nil {
 		return stop, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, timeoutOf(p.fleet))
 	defer cancel()
-	applied, err := r.Applier.Apply(bounded, p.fleet, p.revision.Name, p.rendered.objects)
+	owner := p.fleet.DeepCopy()
+	setInventory(owner, had) // what the Fleet had before: the rest was not deleted by anybody
+	applied, err := r.Applier.Apply(bounded, owner, p.revision.Name, p.rendered.objects)
 	r.reportChanges(p, applied.Changes)
+	if failure, ok := asFailure(err); ok && failure.Reason == report.ReasonOwnedByOther {
+		setInventory(p.fleet, had) // found before the first write
+	}
 	if err != nil {
 		return stop, p.blame(err)
 	}
 	if failure := report.Refusal(report.ReasonRefused, p.revision.Name, applied.Findings); failure != nil {
+		setInventory(p.fleet, had)
 		p.fleet.Status.Findings = report.StatusFindings(append(applied.Findings, p.rendered.findings...))
 		return stop, failure
 	}
-	p.noteApplied()
+	p.memory.applied = p.rendered
+	p.noteApplied(p.revision.Name)
 	return goOn, nil
 }
 
 // noteApplied moves the applied revision. One that comes back (a force push to an earlier commit, say) is rolled out anew.
-func (p *deliveryPass) noteApplied() {
+func (p *deliveryPass) noteApplied(revision string) {
 	status := &p.fleet.Status
-	if status.LastAppliedRevision != p.revision.Name && status.LastRolledOutRevision == p.revision.Name {
+	if status.LastAppliedRevision != revision && status.LastRolledOutRevision == revision {
 		status.LastRolledOutRevision = ""
 	}
-	status.LastAppliedRevision = p.revision.Name
-	p.memory.applied = p.rendered
+	status.LastAppliedRevision = revision
 }
 
 func (r *Delivery) prune(ctx context.Context, p *deliveryPass) (verdict, error) {

@@ -18,8 +18,27 @@ func TestBackoffDoublesUpToTheInterval(t *testing.T) {
 	require.Equal(t, 12*time.Second, backoff(1, time.Minute, 10*time.Second, 1), "the interval bounds the base too")
 }
 
-func TestClipKeepsNotesWithinTheLimit(t *testing.T) {
-	long := clip(string(make([]rune, 3000)) + "é")
-	require.LessOrEqual(t, len(long), maxNote)
-	require.Equal(t, "short", clip("short"))
+func TestHostOfASource(t *testing.T) {
+	for source, want := range map[string]string{
+		"https://user:secret@Git.example.com/acme/fleet.git": "git.example.com",
+		"ssh://git@git.example.com:2222/acme/fleet":          "git.example.com:2222",
+		"git@git.example.com:acme/fleet.git":                 "git.example.com",
+		"file:///srv/fleet":                                  "",
+		"/srv/fleet":                                         "",
+		"https://user:pa/ss@git.example.com/x":               "",
+	} {
+		require.Equal(t, want, hostOf(source), source)
+	}
+}
+
+func TestHostGateKeepsWorkersForOthers(t *testing.T) {
+	var gate hostGate
+	for range fleetsPerHost {
+		require.True(t, gate.enter("one"))
+	}
+	require.False(t, gate.enter("one"))
+	require.True(t, gate.enter("two"))
+	gate.leave("one")
+	require.True(t, gate.enter("one"))
+	require.Less(t, fleetsPerHost, parallelFleets)
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,7 +30,9 @@ func (r renderer) Render(ctx context.Context, fleet *fleetv1.Fleet, tree reconci
 		return reconciler.Rendered{}, err
 	}
 	result := render.Overlay(r.validator, tree, fleet.Spec.Path, known)
-	out := reconciler.Rendered{Built: result.Objects != nil, Findings: result.Findings}
+	out := reconciler.Rendered{
+		Built: result.Objects != nil, Findings: result.Findings, Provisional: slices.ContainsFunc(result.Findings, manifest.DependsOnCluster),
+	}
 	for _, o := range result.Objects {
 		object, err := decode(o)
 		if err != nil {
@@ -40,6 +43,8 @@ func (r renderer) Render(ctx context.Context, fleet *fleetv1.Fleet, tree reconci
 	return out, nil
 }
 
+// decode makes an object as it is applied. kustomize's namespace field reaches every object, and none of the kinds of a fleet
+// has a namespace: with it, the same object would stand in the inventory under another name, and be pruned under the old one.
 func decode(o overlay.Object) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(o.JSON); err != nil {
@@ -51,6 +56,10 @@ func decode(o overlay.Object) (*unstructured.Unstructured, error) {
 	}
 	annotations[fleetv1.OriginAnnotation] = o.Origin
 	object.SetAnnotations(annotations)
+	object.SetNamespace("")
+	for _, field := range []string{"creationTimestamp", "generation", "selfLink"} { // an export has them; the server ignores them
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
 	return object, nil
 }
 

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
 
 // Class says what a failed call means for the next one.
@@ -61,9 +62,6 @@ func permanent(op, message string) *ProviderError {
 	return &ProviderError{Class: Permanent, Op: op, Message: message}
 }
 
-// userInfo is the part of a URL between the scheme and the host that may hold a user name, a password or a token.
-var userInfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+@`)
-
 // redactor removes the given secrets and the user part of URLs from texts. Empty secrets are ignored.
 type redactor []string
 
@@ -77,7 +75,7 @@ func (r redactor) text(s string) string {
 		s = strings.ReplaceAll(s, url.QueryEscape(secret), "***")
 		s = strings.ReplaceAll(s, url.PathEscape(secret), "***")
 	}
-	s = userInfo.ReplaceAllString(s, "$1")
+	s = report.Redact(s)
 	return Truncate(strings.Join(strings.Fields(s), " "), 500)
 }
 

@@ -82,7 +82,9 @@ func (d Delivery) progressing(message string) []metav1.Condition {
 }
 
 func (d Delivery) condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: d.Generation}
+	return metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: Cut(message, MaxMessage), ObservedGeneration: d.Generation,
+	}
 }
 
 // CommitState is what a commit status says; the words are those of the forge adapter.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -68,14 +67,15 @@ func Refusal(reason, revision string, findings []finding.Finding) *Failure {
 			first = f.String()
 		}
 	}
+	more := ""
 	switch errors {
 	case 0:
 		return nil
 	case 1:
 	default:
-		first += fmt.Sprintf(" (and %d more)", errors-1)
+		more = fmt.Sprintf(" (and %d more)", errors-1)
 	}
-	return &Failure{Reason: reason, Message: Redact(first), Stalled: true, Revision: revision}
+	return &Failure{Reason: reason, Message: Cut(Redact(first), MaxMessage-len(more)) + more, Stalled: true, Revision: revision}
 }
 
 // EmptyBuild is the failure of a path that yields no objects. What is in the cluster stays: an empty build is more often a
@@ -116,15 +116,28 @@ func statusFinding(f finding.Finding) fleetv1.Finding {
 	if f.Allowed != "" {
 		message += " (allowed: " + f.Allowed + ")"
 	}
-	return fleetv1.Finding{Code: f.Code, Message: Redact(message), File: f.File, Line: int32(f.Line), Object: f.Object()}
+	return fleetv1.Finding{
+		Code: f.Code, Message: Cut(Redact(message), MaxMessage), File: Cut(f.File, maxPlace), Line: int32(f.Line),
+		Object: Cut(f.Object(), maxPlace),
+	}
 }
 
-// userInfo is the part of a URL that may hold a password or a token.
-var userInfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+@`)
+// MaxMessage is the longest sentence of a condition and of a finding in a status, in bytes. People choose the names in
+// them: without a limit one long name would make a status that the API server refuses (32768 for a condition, about 1.5 MiB
+// for the object).
+const MaxMessage = 2048
 
-// Redact takes the user part out of every URL in a text. Adapters never put a credential into an error; this is the second
-// wall.
-func Redact(text string) string { return userInfo.ReplaceAllString(text, "${1}") }
+// maxPlace is the longest file or object name of a finding in a status, in bytes.
+const maxPlace = 512
+
+// Cut shortens a text to at most limit bytes, at the border of a character, and marks the cut with an ellipsis.
+func Cut(text string, limit int) string {
+	const mark = "…"
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:max(0, limit-len(mark))], "") + mark
+}
 
 // Unsupported says which fields of a Fleet this release cannot honour. Such a Fleet is refused as a whole: to apply a commit
 // although its gate or its signature cannot be looked at would be worse than to do nothing.

@@ -145,8 +145,19 @@ func TestRefusal(t *testing.T) {
 }
 
 func TestRedact(t *testing.T) {
-	require.Equal(t, "cannot reach https://git.example.com/x", report.Redact("cannot reach https://user:token@git.example.com/x"))
-	require.Equal(t, "ssh://host/x", report.Redact("ssh://git@host/x"))
+	for text, want := range map[string]string{
+		"cannot reach https://user:token@git.example.com/x": "cannot reach https://git.example.com/x",
+		"ssh://git@host/x": "ssh://host/x",
+		`parse "https://u:pa/ss@host/x": invalid port ":pa"`:     `parse "https://host/x": invalid port ":pa"`,
+		"https://u:p@ss/w@rd@host/x, and https://v:w@other/y":    "https://host/x, and https://other/y",
+		"Get https://host/x?private_token=abc&a=b: no such host": "Get https://host/x: no such host",
+		"(https://host/x?token=abc)":                             "(https://host/x)",
+		"https://host:8443/team/x@v1: not found":                 "https://host:8443/team/x@v1: not found",
+		"https://host: connection refused":                       "https://host: connection refused",
+		"ghcr.io/x@sha256:12 is no URL":                          "ghcr.io/x@sha256:12 is no URL",
+	} {
+		require.Equal(t, want, report.Redact(text), text)
+	}
 }
 
 func TestUnsupported(t *testing.T) {
