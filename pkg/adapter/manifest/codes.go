@@ -1,5 +1,11 @@
 package manifest
 
+import (
+	"slices"
+
+	"github.com/fleetwright/fleetwright/pkg/core/finding"
+)
+
 // Codes of findings. They are stable: documentation and filters refer to them.
 const (
 	CodeUnknownKind     = "UnknownKind"
@@ -26,6 +32,17 @@ const (
 	CodeDigestRequired    = "DigestRequired"
 	CodeWindow            = "InvalidWindow"
 	CodeSameSelector      = "SameSelector"
+	// CodeTooLarge is an object or a package that the cluster cannot store.
+	CodeTooLarge = "ObjectTooLarge"
 	// CodeNotSupported is a field that this version does not act on.
 	CodeNotSupported = "NotSupported"
 )
+
+// DependsOnCluster says that a finding is about what other sources bring to the cluster, so that it may come and go although
+// the files stay as they are.
+func DependsOnCluster(f finding.Finding) bool { return slices.Contains(clusterCodes, f.Code) }
+
+var clusterCodes = []string{
+	CodeUnknownPolicy, CodeUnknownPackage, CodeUnknownDependency, CodeDependencyVersion, CodeDependencyCycle, CodeConfigInterrupt,
+	CodeImageScope, CodeInterruptScope, CodeDigestRequired,
+}

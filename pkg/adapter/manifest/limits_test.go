@@ -20,8 +20,9 @@ func TestTheLargestObjectsStayWithinTheCELBudget(t *testing.T) {
 			"default": map[string]any{"budget": map[string]any{"count": 1}}, "compartments": manyCompartments(),
 		}),
 	}
-	_, findings := v.Validate(objects, nil, manifest.Options{})
-	require.Empty(t, texts(findings))
+	for _, object := range objects {
+		require.Empty(t, texts(v.Check(object, nil)))
+	}
 }
 
 func marshal(t *testing.T, apiVersion, kind string, spec any) manifest.Object {
@@ -75,4 +76,43 @@ func manyCompartments() []any {
 		})
 	}
 	return out
+}
+
+func TestObjectsThatNoClusterStores(t *testing.T) {
+	v := newValidator(t)
+	large := func(kind, apiVersion string, size int) manifest.Object {
+		return marshal(t, apiVersion, kind, map[string]any{
+			"image": "ghcr.io/x/a", "version": "1.0.0", "configMap": map[string]any{"a": strings.Repeat("x", size)},
+		})
+	}
+	const group = "fleetwright.dev/v1alpha1"
+	_, findings := v.Validate([]manifest.Object{large("Package", group, 1_000_000)}, nil, manifest.Options{})
+	require.Empty(t, texts(findings))
+	_, findings = v.Validate([]manifest.Object{large("Package", group, 1_100_000)}, nil, manifest.Options{})
+	require.Equal(t, []string{
+		"Package/large: needs 1100280 bytes in the cluster, its field names counted twice (allowed: at most 1048576)",
+	}, texts(findings))
+
+	half := marshal(t, "nodewright.nvidia.com/v1alpha1", "NodeWright", map[string]any{"packages": map[string]any{"tuning": map[string]any{
+		"packageRef": map[string]any{"name": "large"}, "configMap": map[string]any{"b": strings.Repeat("x", 500_000)},
+	}}})
+	_, findings = v.Validate([]manifest.Object{large("Package", group, 600_000), half}, nil, manifest.Options{})
+	require.Len(t, findings, 1)
+	require.Regexp(t, `^NodeWright/large: spec.packages.tuning: package "tuning" has 11\d{5} bytes of settings \(allowed: at most 1000000\)$`, texts(findings)[0])
+}
+
+func TestFieldsOfTheServerAreRefused(t *testing.T) {
+	object := manifest.Object{APIVersion: "fleetwright.dev/v1alpha1", Kind: "Package", Name: "a", JSON: []byte(`{
+		"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Package", "spec": {"image": "a", "version": "1.0.0"},
+		"metadata": {"name": "a", "creationTimestamp": null, "generation": 2, "resourceVersion": "7",
+			"uid": "0b6cb2ad-6b1f-4b0e-8f5e-0a2b6e8a2b1c", "managedFields": [{"manager": "kubectl", "operation": "Apply", "fieldsType": "FieldsV1", "apiVersion": "fleetwright.dev/v1alpha1"}],
+			"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1"}]}}`)}
+	_, findings := newValidator(t).Validate([]manifest.Object{object}, nil, manifest.Options{})
+	const server = ": is set by the API server; remove it, as everything that an export from a cluster adds"
+	require.Equal(t, []string{
+		"Package/a: metadata.managedFields" + server,
+		"Package/a: metadata.ownerReferences: would let the cluster delete the object together with its owner; remove it",
+		"Package/a: metadata.resourceVersion" + server,
+		"Package/a: metadata.uid" + server,
+	}, texts(findings))
 }

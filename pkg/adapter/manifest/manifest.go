@@ -63,7 +63,9 @@ func (s Set) Len() int { return len(s.NodeWrights) + len(s.DeploymentPolicies) +
 func (v *Validator) Validate(objects []Object, locate Locator, opts Options) (Set, []finding.Finding) {
 	var docs []*document
 	for _, object := range objects {
-		docs = append(docs, v.read(object, deliverable()))
+		d := v.read(object, deliverable())
+		checkServer(d)
+		docs = append(docs, d)
 	}
 	reportDuplicates(docs)
 	set := collect(docs)

@@ -92,6 +92,7 @@ func (r *rules) check() {
 			checkConfigInterrupts(w, p)
 			r.checkVersion(w, p)
 			r.checkScope(w, p)
+			checkPackageSize(w, p)
 		}
 	}
 	r.checkShared()
