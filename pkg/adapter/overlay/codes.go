@@ -13,6 +13,7 @@ const (
 	codeInvalidField    = "InvalidField"
 	codeInvalidKey      = "InvalidKey"
 	codeInvalidYAML     = "InvalidYAML"
+	codeListShrinks     = "ListShrinks"
 	codeManyFiles       = "SeveralKustomizations"
 	codeNoKustomization = "NoKustomization"
 	codeOutside         = "PathOutside"

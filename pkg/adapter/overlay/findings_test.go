@@ -101,6 +101,40 @@ func TestDeliveryReport_KB25_TooManyObjects(t *testing.T) {
 	require.Equal(t, []string{us + "3:5: the overlay has more than 500 objects"}, texts(findings))
 }
 
+// Each patch that matches nothing costs a build: a base that was renamed must not cost as many as there are patches.
+func TestManyPatchesThatMatchNothing(t *testing.T) {
+	patches := "patches:\n"
+	for i := range 200 {
+		patches += fmt.Sprintf("  - patch: |\n      {kind: NodeWright, apiVersion: nodewright.nvidia.com/v1alpha1, metadata: {name: gone-%d}}\n", i)
+	}
+	_, findings := overlay.Build(overlayWith(patches, nil), "overlays/us")
+	require.Len(t, findings, 10)
+	require.Contains(t, findings[9].String(), "the patch matches no object: NodeWright/gone-9 ")
+
+	for i := range 900 {
+		patches += fmt.Sprintf("  - patch: |\n      {kind: NodeWright, apiVersion: nodewright.nvidia.com/v1alpha1, metadata: {name: more-%d}}\n", i)
+	}
+	_, findings = overlay.Build(overlayWith(patches, nil), "overlays/us")
+	require.Equal(t, []string{us + "3:1: the overlay has more than 1000 patches"}, texts(findings))
+}
+
+func TestDeliveryReport_KB24_ListThatShrinksIsAWarning(t *testing.T) {
+	const three = "apiVersion: nodewright.nvidia.com/v1alpha1\nkind: DeploymentPolicy\nmetadata: {name: three}\nspec:\n" +
+		"  compartments: [{name: a}, {name: b}, {name: c}]\n  windows: [{cron: x}]\n"
+	patched := func(patch string) []string {
+		_, findings := overlay.Build(overlayWith("  - three.yaml\npatches:\n  - patch: |\n"+patch,
+			tree{"overlays/us/three.yaml": three}), "overlays/us")
+		return texts(findings)
+	}
+	const head = "      apiVersion: nodewright.nvidia.com/v1alpha1\n      kind: DeploymentPolicy\n      metadata: {name: three}\n      spec:\n"
+	require.Equal(t, []string{strings.Replace(us, "error", "warning", 1) + "10:23: DeploymentPolicy/three: spec.compartments: the patch replaces the whole list: 3 entries (a, b, c) " +
+		"become 1 entry (b) (allowed: a JSON patch to change one entry)"},
+		patched(head+"        compartments: [{name: b, budget: {count: 1}}]\n"))
+	require.Len(t, patched(head+"        compartments: [{name: b}]\n    target: {kind: DeploymentPolicy, name: th.*}\n"), 1)
+	require.Empty(t, patched(head+"        compartments: [{name: a}, {name: b}, {name: x}]\n        windows: [{cron: z}]\n"))
+	require.Empty(t, patched("      - {op: remove, path: /spec/compartments/1}\n    target: {kind: DeploymentPolicy, name: three}\n"))
+}
+
 func TestUnknownFieldOfAKustomization(t *testing.T) {
 	_, findings := overlay.Build(overlayWith("resource: [a]\n", nil), "overlays/us")
 	require.Len(t, findings, 1)

@@ -13,9 +13,12 @@ import (
 // Limits of one build. kustomize's time grows with the square of the number of objects.
 const (
 	maxObjects = 500
+	maxPatches = 1000
 	maxBytes   = 16 << 20 // of all files that the overlay reaches
 	maxDepth   = 32       // of bases in bases
 	maxNodes   = 200_000  // YAML nodes of one file with aliases expanded
+	// maxUnmatched is how many patches that match nothing are looked for: each of them costs a build.
+	maxUnmatched = 10
 )
 
 // Files is what a build reads: slash-separated paths relative to the repository's root. A missing file is fs.ErrNotExist;
@@ -61,6 +64,7 @@ func Build(files Files, dir string) (*Result, []finding.Finding) {
 	objects := s.buildObjects()
 	if !s.failed() {
 		s.reportUnmatchedPatches()
+		s.reportShrunkLists()
 	}
 	if s.failed() {
 		return nil, s.sorted()

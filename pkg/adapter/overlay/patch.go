@@ -49,7 +49,12 @@ func (p *patch) deletes() bool {
 }
 
 func (s *scan) patchList(k *kustomization, key, value *yaml.Node) {
-	for _, node := range s.entries(k, key, value) {
+	nodes := s.entries(k, key, value)
+	if s.patches += len(nodes); s.patches > maxPatches {
+		s.report(problem(codeTooLarge, at(k.path, key), "the overlay has more than %d patches", maxPatches))
+		return
+	}
+	for _, node := range nodes {
 		p := &patch{field: key.Value, entry: resolve(node), at: at(k.path, node)}
 		if s.loadPatch(k, p) {
 			k.patches = append(k.patches, p)

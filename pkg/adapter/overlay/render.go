@@ -150,7 +150,7 @@ func encode(docs ...*yaml.Node) ([]byte, error) {
 func asWritten(p *patch) []*yaml.Node { return []*yaml.Node{p.entry} }
 
 // renderReportingPatches builds the overlay as it is written. A strategic merge that matches nothing stops kustomize; it is
-// reported and left out, so that one build shows all of them.
+// reported and left out, so that one build shows all of them, or the first maxUnmatched.
 func (s *scan) renderReportingPatches() ([]*resource.Resource, error) {
 	var left []*patch
 	for {
@@ -173,5 +173,8 @@ func (s *scan) renderReportingPatches() ([]*resource.Resource, error) {
 		}
 		left = append(left, p)
 		s.report(matchesNothing(at(p.source(), doc), "%s/%s", text(doc, "kind"), text(doc, "metadata", "name")))
+		if len(left) == maxUnmatched {
+			return nil, nil
+		}
 	}
 }

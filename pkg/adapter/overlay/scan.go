@@ -26,6 +26,7 @@ type scan struct {
 	sources        map[string]*source
 	resources      []*source // in the order of kustomize: bases first
 	bytes, objects int
+	patches        int
 	findings       []finding.Finding
 }
 
