@@ -54,11 +54,14 @@ func (p *pass) take(c *compartment, waiting []*member, size int) []*member {
 	nextBatch := cause{WaitingForBatch, c.ref(), "the next batch of compartment " + c.name + " is full"}
 	var admitted []*member
 	for _, m := range waiting {
-		holds := c.holders[m]
+		holds, takes := c.holders[m], 1
+		if c.counts(m) {
+			takes = 0
+		}
 		switch {
 		case len(admitted) >= size:
 			m.because(nextBatch)
-		case !holds && free <= 0:
+		case !holds && free < takes:
 			m.because(noSlot)
 		default:
 			if p.workOf(m).disruptive() {
@@ -67,9 +70,7 @@ func (p *pass) take(c *compartment, waiting []*member, size int) []*member {
 					continue
 				}
 			}
-			if !holds {
-				free--
-			}
+			free -= takes
 			admitted = append(admitted, m)
 		}
 	}
@@ -114,7 +115,7 @@ func (v *view) dropped(m *member) []fleetv1.LedgerIntent {
 func (c *compartment) alreadyHolding(admitted []*member) int {
 	n := 0
 	for _, m := range admitted {
-		if c.holders[m] {
+		if c.counts(m) {
 			n++
 		}
 	}

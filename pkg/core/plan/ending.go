@@ -146,7 +146,7 @@ func (t *turn) heal() {
 	left := t.left()
 	switch {
 	case !t.m.selected && t.given():
-		t.release()
+		t.giveBack() // it has failed all the same, and its batch counts it
 	case len(left) == 0 && t.atRest() && t.v.current(t.rec):
 		t.conclude()
 	case t.healed:

@@ -86,7 +86,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 		t.put(name, pkg)
 	}
 	t.stopStuck()
-	r.Disruptive = t.p.workOf(t.m).disruptive()
+	r.Disruptive = t.p.workOf(t.m).disruptive() && t.p.clusterRoom(t.m.node).code == "" // without room its cordon waits at the gate
 	if n := t.m.node; r.Disruptive && (!n.Unschedulable || len(n.CordonOwners) > 0) && !t.m.ownsCordon() {
 		t.d.Cordon = CordonTake
 	}

@@ -69,6 +69,9 @@ func newHistory(t *rapid.T) *history {
 	if rapid.Bool().Draw(t, "two") {
 		h.edit("second")
 	}
+	if rapid.Bool().Draw(t, "cluster budget") {
+		h.in.Budgets = []plan.Budget{{Name: "ns/f", Count: new(int32(rapid.IntRange(1, 3).Draw(t, "nodes out of service")))}}
+	}
 	return h
 }
 
@@ -78,8 +81,9 @@ func (h *history) run() {
 		"reboot": h.spontaneousReboot, "cordon": h.cordonByHand, "uncordon": h.uncordonByHand, "move": h.moveLabels,
 		"edit-first": func() { h.edit("first") }, "edit-second": func() { h.edit("second") }, "pod": h.schedulePod,
 		"pull": h.troublePull, "pulled": h.mendPull, "pause": h.pause, "stale": h.stalePass, "notReady": h.notReady,
-		"lost": h.loseWrites, "delete-second": h.deleteSecond,
-		"nothing": func() {}, "nothing-more": func() {},
+		"lost": h.loseWrites, "delete-second": h.deleteSecond, "crash": h.crash, "unresolved": h.unresolved, "standby": h.standby,
+		"policy-first": func() { h.editPolicy("first") },
+		"nothing":      func() {}, "nothing-more": func() {},
 	}
 	for range rapid.IntRange(5, 60).Draw(h.rt, "steps") {
 		name := rapid.SampledFrom(sortedKeys(actions)).Draw(h.rt, "action")
@@ -94,7 +98,10 @@ func (h *history) step() {
 	in := h.input()
 	h.seen = append(h.seen, in)
 	h.checkDeterminism(in)
-	h.pass()
+	out := h.pass()
+	h.checkConserved(out)
+	h.checkWhatIsHeldBack(out)
+	h.checkClusterBudget()
 	if h.losing--; h.losing <= 0 {
 		h.lost = nil
 	}
@@ -125,6 +132,8 @@ func (h *history) checkDeterminism(in plan.Input) {
 		rng.Shuffle(len(e), func(i, j int) { e[i], e[j] = e[j], e[i] })
 		other.Nodes[i].Executions = e
 	}
+	other.Orphans = slices.Clone(in.Orphans)
+	rng.Shuffle(len(other.Orphans), func(i, j int) { other.Orphans[i], other.Orphans[j] = other.Orphans[j], other.Orphans[i] })
 	got, err := json.Marshal(plan.Compute(other))
 	require.NoError(h.rt, err)
 	require.Equal(h.rt, string(want), string(got), "the order of the input changed the plan")
@@ -132,7 +141,10 @@ func (h *history) checkDeterminism(in plan.Input) {
 
 // quiet ends the noise: everything is mended, failed nodes are tried again and halts end. Then all must be complete.
 func (h *history) quiet() {
-	h.lost = nil
+	h.lost, h.in.Standby = nil, ""
+	for i := range h.in.NodeWrights {
+		h.in.NodeWrights[i].Problem = ""
+	}
 	h.broken, h.foreign = map[string]bool{}, map[string]bool{}
 	for _, n := range h.nodes {
 		n.Ready, n.Unschedulable = true, len(n.CordonOwners) > 0
@@ -349,26 +361,41 @@ func (h *history) edit(name string) {
 		}
 		packages = append(packages, b)
 	}
-	zoneA, rest := h.drawDefault("zone-a"), h.drawDefault("default")
-	h.budgets[name] = map[string]nwv1.DeploymentBudget{"zone-a": zoneA.Budget, nwv1.DefaultCompartment: rest.Budget}
 	h.nodeWright(name, func(nw *plan.NodeWright) {
 		if nw.Generation == 1 {
 			h.created++
 			nw.UID = types.UID(fmt.Sprintf("uid-%s-%d", name, h.created))
 		}
-		nw.Spec.Serial = rapid.Bool().Draw(h.rt, "serial")
-		nw.Spec.PodNonInterruptLabels = metav1.LabelSelector{MatchLabels: map[string]string{"protected": "true"}}
-		nw.Policy = &nwv1.DeploymentPolicySpec{Default: rest, Compartments: []nwv1.Compartment{{
-			Name: "zone-a", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"zone": "a"}},
-			Budget: zoneA.Budget, Strategy: zoneA.Strategy,
-		}}}
+		h.drawPolicy(nw)
 	}, packages...)
+}
+
+// editPolicy writes another policy, and nothing that would start a round.
+func (h *history) editPolicy(name string) {
+	h.world.edit(name, func(nw *plan.NodeWright) {
+		nw.Generation++
+		h.drawPolicy(nw)
+	})
+}
+
+func (h *history) drawPolicy(nw *plan.NodeWright) {
+	zoneA, rest := h.drawDefault("zone-a"), h.drawDefault("default")
+	h.budgets[nw.Name] = map[string]nwv1.DeploymentBudget{"zone-a": zoneA.Budget, nwv1.DefaultCompartment: rest.Budget}
+	nw.Spec.Serial = rapid.Bool().Draw(h.rt, "serial")
+	nw.Spec.PodNonInterruptLabels = metav1.LabelSelector{MatchLabels: map[string]string{"protected": "true"}}
+	nw.Policy = &nwv1.DeploymentPolicySpec{Default: rest, Compartments: []nwv1.Compartment{{
+		Name: "zone-a", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"zone": "a"}},
+		Budget: zoneA.Budget, Strategy: zoneA.Strategy,
+	}}}
 }
 
 func (h *history) drawPackage(name string) desired.Package {
 	p := pkg(name, rapid.SampledFrom([]string{"1.0.0", "1.1.0", "2.0.0"}).Draw(h.rt, "version"))
 	p.ConfigMap = map[string]string{"conf": rapid.SampledFrom([]string{"x", "y"}).Draw(h.rt, "conf")}
 	p.UninstallOnRemoval = rapid.Bool().Draw(h.rt, "uninstall")
+	if name == "beta" && p.UninstallOnRemoval { // alpha may be depended on
+		p.Absent = rapid.Bool().Draw(h.rt, "absent")
+	}
 	switch rapid.IntRange(0, 3).Draw(h.rt, "interrupt") {
 	case 0:
 		return reboot(p)
@@ -386,6 +413,7 @@ func (h *history) drawDefault(label string) nwv1.PolicyDefault {
 	if rapid.Bool().Draw(h.rt, label+" percent") {
 		out.Budget = percent(n * 25)
 	}
+	out.Budget.CountUnavailable = rapid.IntRange(0, 3).Draw(h.rt, label+" unavailable") == 0
 	initial := int32(rapid.IntRange(1, 3).Draw(h.rt, label+" initial"))
 	var more []func(*nwv1.BatchRules)
 	if rapid.Bool().Draw(h.rt, label+" halts") {

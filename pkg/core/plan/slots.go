@@ -24,6 +24,11 @@ func (v *view) findHolders() {
 			admittedBy.turns = append(admittedBy.turns, m)
 		}
 	}
+	for _, m := range v.departed {
+		if c := v.admittedBy(m); c != nil && v.current(m.rec) {
+			c.turns = append(c.turns, m)
+		}
+	}
 	for _, m := range v.pending {
 		v.setOpen(m)
 		v.named[m.intent.Compartment].hold(m)
@@ -66,11 +71,17 @@ func (c *compartment) inUse() int {
 		return n
 	}
 	for _, m := range c.members {
-		if !c.holders[m] && (!m.node.Ready || m.node.Unschedulable) {
+		if !c.holders[m] && c.counts(m) {
 			n++
 		}
 	}
 	return n
+}
+
+// counts reports whether inUse counts a node of the compartment already, so that its admission takes nothing more out of
+// service.
+func (c *compartment) counts(m *member) bool {
+	return c.holders[m] || c.budget.countUnavailable && (!m.node.Ready || m.node.Unschedulable)
 }
 
 // clusterCap is one Fleet's budget over all NodeWrights.

@@ -94,12 +94,10 @@ func (r rules) bounded(ceiling int) rules {
 func (r rules) nextSize(c fleetv1.LedgerCompartment, ceiling int) int {
 	size := int(c.Size)
 	switch {
-	case size == 0:
+	case size == 0 || r.kind == kindFixed || r.kind == kindNone:
 		return r.initial
 	case c.Batch == 0: // carried over from the round before
 		return size
-	case r.kind == kindFixed || r.kind == kindNone:
-		return r.initial
 	case c.LastBad:
 		return max(1, r.shrunk(size))
 	case c.Cut:

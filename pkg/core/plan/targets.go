@@ -28,6 +28,9 @@ func (p *pass) gatherMembers(v *view) {
 		rec = rebased(rec, v.nw)
 		selected := selects(selector, n) && selects(v.nw.Scope, n)
 		if !selected && !rec.IsOpen() && !slices.Contains(n.CordonOwners, v.nw.Name) {
+			if rec.Outcome == noderecord.Succeeded || rec.Outcome == noderecord.Failed {
+				v.departed = append(v.departed, &member{nw: v.nw, node: n, pos: pos, rec: rec})
+			}
 			continue
 		}
 		if len(block) == cap(block) {

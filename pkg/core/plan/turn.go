@@ -81,6 +81,8 @@ func (t *turn) step() {
 	case t.hold():
 	case t.stuck != nil:
 		t.fail(*t.stuck)
+	case !t.m.selected && t.v.current(t.rec) && t.exhausted() && t.atRest():
+		t.endAfterRunning() // it failed before it left, and its batch counts that
 	case !t.m.selected:
 		t.deselected()
 	case !t.v.current(t.rec):

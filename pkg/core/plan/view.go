@@ -11,6 +11,9 @@ type view struct {
 	nw *NodeWright
 	// members in the order of their names.
 	members []*member
+	// departed are nodes that ended a turn and are no longer selected. Where that was in this round they count in their
+	// batch: taking a failed node out of the selection does not make it a good one.
+	departed []*member
 	// at is the member by the position of its node in pass.nodes; nil where the node is none. Nodes that have nothing but
 	// an unconfirmed admission are here and not in members.
 	at           []*member

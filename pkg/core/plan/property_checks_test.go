@@ -1,0 +1,150 @@
+package plan_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+// crash ends the reconciler in the middle of a pass: the ledger is written, and only some of what follows is done. The next
+// leader raises the epoch and remembers nothing of back-offs.
+func (h *history) crash() {
+	lost, done := h.lost, rapid.IntRange(0, 3).Draw(h.rt, "done before the crash")
+	h.lost = func(d plan.Decision) bool {
+		done--
+		return done < 0 || lost != nil && lost(d)
+	}
+	h.pass()
+	h.lost = lost
+	h.in.Ledger.Epoch++
+	for _, n := range h.nodes {
+		n.EvictAfter, n.EvictRefused = time.Time{}, nil
+	}
+}
+
+// unresolved makes a NodeWright refer to something that does not exist, or mends that.
+func (h *history) unresolved() {
+	nw := &h.in.NodeWrights[rapid.IntRange(0, len(h.in.NodeWrights)-1).Draw(h.rt, "unresolved")]
+	nw.Problem = map[bool]string{true: "DeploymentPolicy slow does not exist"}[nw.Problem == ""]
+}
+
+// standby is NVIDIA's operator, which comes and goes.
+func (h *history) standby() {
+	h.in.Standby = map[bool]string{true: "another operator is active"}[h.in.Standby == ""]
+}
+
+// checkWhatIsHeldBack: what cannot be resolved, or yields to another operator, starts, evicts, cordons and erases nothing.
+func (h *history) checkWhatIsHeldBack(out plan.Output) {
+	if h.in.Standby != "" {
+		require.Empty(h.rt, out.Decisions)
+		require.Nil(h.rt, out.Ledger)
+	}
+	for _, d := range out.Decisions {
+		i := slices.IndexFunc(h.in.NodeWrights, func(nw plan.NodeWright) bool { return nw.Name == d.NodeWright })
+		if i < 0 || h.in.NodeWrights[i].Problem == "" {
+			continue
+		}
+		require.Empty(h.rt, d.Start, "started for a NodeWright that cannot be resolved")
+		require.Empty(h.rt, d.Evict, "evicted for a NodeWright that cannot be resolved")
+		require.False(h.rt, d.Erase, "erased for a NodeWright that cannot be resolved")
+		require.NotEqual(h.rt, plan.CordonTake, d.Cordon, "cordoned for a NodeWright that cannot be resolved")
+	}
+}
+
+// checkClusterBudget: no more nodes are cordoned by us than the Fleets allow, over all NodeWrights.
+func (h *history) checkClusterBudget() {
+	for _, b := range h.in.Budgets {
+		require.LessOrEqual(h.rt, h.cordoned(), int(*b.Count), "more nodes are cordoned than Fleet %s allows\n%v", b.Name, h.log)
+	}
+}
+
+func (h *history) cordoned() int {
+	cordoned := 0
+	for _, n := range h.nodes {
+		if len(n.CordonOwners) > 0 {
+			cordoned++
+		}
+	}
+	return cordoned
+}
+
+// checkConserved: where nothing is decided any more, each node has one reason, and one that waits for room waits because
+// there is none. So a free slot and an eligible node never coexist at rest.
+func (h *history) checkConserved(out plan.Output) {
+	seen := map[[2]string]bool{}
+	for _, r := range out.Reasons {
+		key := [2]string{r.NodeWright, r.Node}
+		require.False(h.rt, seen[key], "two reasons of %v", key)
+		seen[key] = true
+	}
+	if len(out.Decisions) > 0 || out.Ledger != nil || h.in.Standby != "" {
+		return
+	}
+	for _, r := range out.Reasons {
+		h.checkReason(r)
+	}
+}
+
+// checkReason counts for itself whether a reason to wait is true.
+func (h *history) checkReason(r plan.Reason) {
+	n := h.nodes[r.Node]
+	compartment := h.compartmentOf(n)
+	switch r.Code {
+	case plan.WaitingForSlot:
+		ceiling, _ := h.ceilings(r.NodeWright, compartment)
+		require.GreaterOrEqual(h.rt, h.inUse(r.NodeWright, compartment), ceiling, "%s waits for a slot that is free: %+v\n%v", r.Node, r, h.log)
+	case plan.BudgetIsZero:
+		ceiling, _ := h.ceilings(r.NodeWright, compartment)
+		require.Zero(h.rt, ceiling)
+	case plan.WaitingForBatch:
+		require.True(h.rt, h.anyOpen(r.NodeWright), "%s waits for a batch that has ended: %+v\n%v", r.Node, r, h.log)
+	case plan.WaitingForClusterBudget:
+		require.GreaterOrEqual(h.rt, h.interrupted(), int(*h.in.Budgets[0].Count), "%s waits for room that is there: %+v\n%v", r.Node, r, h.log)
+	case plan.AdmissionUnconfirmed, plan.Cordoning, plan.Starting, plan.Uncordoning:
+		require.Fail(h.rt, "nothing is decided, and yet it is on its way", "%+v\n%v", r, h.log)
+	}
+}
+
+// inUse are the slots of a compartment that are used up.
+func (h *history) inUse(nodeWright, compartment string) int {
+	used := 0
+	for _, n := range h.nodes {
+		rec := n.Records[nodeWright]
+		here := h.compartmentOf(n) == compartment
+		failed := rec.Outcome == noderecord.Failed && !n.Ready
+		unavailable := h.budgets[nodeWright][compartment].CountUnavailable && here && (!n.Ready || n.Unschedulable)
+		if (rec.Compartment == compartment || here) && (h.holds(nodeWright, n.UID) || failed) || unavailable {
+			used++
+		}
+	}
+	return used
+}
+
+// interrupted are the nodes that we hold out of service, or are about to.
+func (h *history) interrupted() int {
+	out := 0
+	for _, n := range h.nodes {
+		ours := len(n.CordonOwners) > 0
+		for _, rec := range n.Records {
+			ours = ours || rec.Interrupt != nil || rec.IsOpen() && rec.Disruptive
+		}
+		if ours {
+			out++
+		}
+	}
+	return out
+}
+
+func (h *history) anyOpen(nodeWright string) bool {
+	for _, n := range h.nodes {
+		if n.Records[nodeWright].IsOpen() {
+			return true
+		}
+	}
+	return false
+}
