@@ -79,8 +79,8 @@ type Rollout struct {
 	Now func() time.Time
 	// Settings of the planner.
 	Settings plan.Settings
-	// Standby says why nothing may be done now; empty: act. This is the place of the check for NVIDIA's operator, which
-	// needs rights that the chart does not give yet. Default nil: act.
+	// Standby says why nothing may be done now, such as that NVIDIA's operator is active; empty: act. It is asked in every
+	// pass. Default nil: act.
 	Standby func(ctx context.Context) (string, error)
 	// Parallel is how many nodes are acted on at once. Default 16.
 	Parallel int
@@ -154,6 +154,8 @@ func (r *Rollout) Run(ctx context.Context) error {
 const (
 	// retryAfterError is the wait after a pass with errors; it grows tenfold at most.
 	retryAfterError = time.Second
+	// standbyAgain is how often a process that must not act looks whether it may.
+	standbyAgain = 30 * time.Second
 	// idle is the longest sleep: a pass without a cause, in case a cause was missed.
 	idle = 5 * time.Minute
 )
@@ -202,7 +204,11 @@ func (r *Rollout) Pass(ctx context.Context) (time.Time, error) {
 	actErr := errors.Join(r.strand(ctx, in), r.act(ctx, out))
 	r.explain(&out, in.Nodes)
 	reportErr := r.report(ctx, in, out)
-	return earlier(out.Next, r.memory.resting.next()), errors.Join(podsErr, actErr, reportErr, r.discard(ctx, in), r.sweep(ctx, in))
+	next := earlier(out.Next, r.memory.resting.next())
+	if in.Standby != "" {
+		next = earlier(next, in.Now.Add(standbyAgain))
+	}
+	return next, errors.Join(podsErr, actErr, reportErr, r.discard(ctx, in), r.sweep(ctx, in))
 }
 
 // earlier is the earlier of two instants, of which a zero one is never.
@@ -223,12 +229,18 @@ func (r *Rollout) gather(ctx context.Context) (plan.Input, error) {
 	}
 	in.Ledger, in.Settings = r.memory.ledger, r.Settings
 	if r.Standby != nil {
-		if in.Standby, err = r.Standby(ctx); err != nil {
+		if in.Standby, err = r.standby(ctx); err != nil {
 			return plan.Input{}, fmt.Errorf("look for another owner: %w", err)
 		}
 	}
 	r.memory.evict.apply(in.Nodes)
 	return in, nil
+}
+
+func (r *Rollout) standby(ctx context.Context) (string, error) {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	return r.Standby(ctx)
 }
 
 // bounded is a context for one call that waits for the API server.

@@ -64,10 +64,13 @@ func (a *Actor) useAgain(ctx context.Context, cm *corev1.ConfigMap) (*corev1.Con
 
 // mark writes or removes the mark, if the object is still the one that was looked at.
 func (a *Actor) mark(ctx context.Context, have *corev1.ConfigMap, since *string, labels map[string]string) (*corev1.ConfigMap, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": have.UID, "resourceVersion": have.ResourceVersion, "labels": labels,
-		"annotations": map[string]*string{unusedAnnotation: since},
-	}})
+	metadata := map[string]any{
+		"uid": have.UID, "resourceVersion": have.ResourceVersion, "annotations": map[string]*string{unusedAnnotation: since},
+	}
+	if len(labels) > 0 { // null would take all of them off
+		metadata["labels"] = labels
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, fmt.Errorf("write patch: %w", err)
 	}
