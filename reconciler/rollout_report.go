@@ -3,9 +3,12 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
@@ -28,6 +31,9 @@ func (r *Rollout) report(ctx context.Context, in plan.Input, out plan.Output) er
 			continue
 		}
 		handled := report.Handled(old.Status.HandledRequests, r.memory.ledger.Rollouts[s.NodeWright])
+		if token := retried(in, out, s); token != "" {
+			handled = withRequest(handled, fleetv1.VerbRetry, token)
+		}
 		status := report.NodeWrightStatus(s, old.Status, handled, in.Now)
 		if equality.Semantic.DeepEqual(old.Status, status) {
 			continue
@@ -42,6 +48,35 @@ func (r *Rollout) report(ctx context.Context, in plan.Input, out plan.Output) er
 	}
 	r.reportReasons(in, out)
 	return errors.Join(errs...)
+}
+
+// retried is the token of a NodeWright's retry annotation once no node has to be retried for it any more: each that failed in
+// this round was admitted again since. Empty: there is none, or it is not done.
+func retried(in plan.Input, out plan.Output, s plan.Status) string {
+	i := slices.IndexFunc(in.NodeWrights, func(nw plan.NodeWright) bool { return nw.Name == s.NodeWright })
+	if i < 0 || in.NodeWrights[i].Retry == "" {
+		return ""
+	}
+	token, targeted := in.NodeWrights[i].Retry, map[string]bool{}
+	for _, reason := range out.Reasons {
+		targeted[reason.Node] = targeted[reason.Node] || reason.NodeWright == s.NodeWright
+	}
+	for i := range in.Nodes {
+		record := in.Nodes[i].Records[s.NodeWright]
+		failed := record.Outcome == noderecord.Failed && record.Round == s.Round && record.NodeWright == s.UID
+		if failed && targeted[in.Nodes[i].Name] && record.Retried != token {
+			return ""
+		}
+	}
+	return token
+}
+
+func withRequest(handled map[string]string, verb, token string) map[string]string {
+	if handled == nil {
+		handled = map[string]string{}
+	}
+	handled[verb] = token
+	return handled
 }
 
 // reportReasons tells of each node that is newly held up.

@@ -17,6 +17,9 @@ const envPrefix = "FLEETWRIGHT_"
 // minLease leaves the leader three tries to renew its lease on a slow API server.
 const minLease = 3 * time.Second
 
+// maxAttempts is more than anybody waits for, as the pause between them doubles.
+const maxAttempts = 100
+
 // options are the flags.
 type options struct {
 	kubeconfig       string
@@ -95,12 +98,20 @@ func (o options) check() error {
 		return fmt.Errorf("--namespace must not be empty")
 	case !strings.HasPrefix(o.hostRoot, "/"):
 		return fmt.Errorf("--host-root: %q is not an absolute path", o.hostRoot)
-	case o.attempts < 1:
-		return fmt.Errorf("--attempts: %d is too few (allowed: 1 or more)", o.attempts)
+	case o.attempts < 1 || o.attempts > maxAttempts:
+		return fmt.Errorf("--attempts: %d is out of range (allowed: 1 to %d)", o.attempts, maxAttempts)
 	case o.leaseDuration < minLease:
 		return fmt.Errorf("--lease-duration: %s is too short (allowed: %s or more)", o.leaseDuration, minLease)
 	case o.stageTimeout < 0:
 		return fmt.Errorf("--stage-timeout: %s is negative (allowed: 0 or more)", o.stageTimeout)
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"--retry-backoff", o.retryBackoff}, {"--pull-tolerance", o.pullTolerance}, {"--drain-retry", o.drainRetry}} {
+		if d.value <= 0 {
+			return fmt.Errorf("%s: %s is too short (allowed: more than 0)", d.flag, d.value)
+		}
 	}
 	return nil
 }

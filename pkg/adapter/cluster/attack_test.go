@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,4 +88,25 @@ func TestStrayExecutions(t *testing.T) {
 	stray, seen := strays(podsByJob([]corev1.Pod{*strayPod(corev1.PodRunning)}), nil), []plan.Execution{{Name: "job"}}
 	require.Len(t, stray, 1)
 	require.Empty(t, strays(podsByJob([]corev1.Pod{*strayPod(corev1.PodRunning)}), seen), "a Job of that name speaks for itself")
+}
+
+// What the agent reports as JSON is read as a sentence.
+func TestQuoteOfTheAgent(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for name, c := range map[string]struct{ message, want string }{
+		"sentence and lines": {
+			`{"stage":"apply","outcome":"failed","step":"two","exitCode":42,"message":"step two returned 42 (accepted: 0)","lines":["first","no space left"],"seconds":0.1}`,
+			"step two returned 42 (accepted: 0): first\nno space left"},
+		"no lines":           {`{"stage":"apply","outcome":"refused","exitCode":0,"message":"another machine","seconds":0}`, "another machine"},
+		"the last that fit":  {`{"outcome":"failed","message":"step two returned 42","lines":["` + long + `","end"]}`, "step two returned 42: end"},
+		"none fits":          {`{"outcome":"failed","message":"step two returned 42","lines":["` + long + `"]}`, "step two returned 42"},
+		"a long sentence":    {`{"outcome":"failed","message":"` + long + `"}`, long[:249] + "…"},
+		"JSON of a package":  {`{"error":"no space"}`, `{"error":"no space"}`},
+		"what is not JSON":   {"{ echo", "{ echo"},
+		"cut by the kubelet": {`{"outcome":"failed","mess`, `{"outcome":"failed","mess`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, quote(&batchv1.Job{}, c.message))
+		})
+	}
 }

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -88,6 +90,9 @@ func quote(job *batchv1.Job, message string) string {
 	if readsSecrets(job.Spec.Template.Spec) {
 		return withheld
 	}
+	if result, ok := readAgentResult(message); ok {
+		return result.sentence()
+	}
 	lines := strings.Split(message, "\n")
 	if len(lines) > maxQuoteLines {
 		lines = lines[len(lines)-maxQuoteLines:]
@@ -97,6 +102,43 @@ func quote(job *batchv1.Job, message string) string {
 		out = strings.ToValidUTF8(out[len(out)-maxQuote:], "")
 	}
 	return out
+}
+
+// agentResult is what the agent leaves as the termination message: one line of JSON. These fields are its contract with the
+// reconciler; see pkg/agent.Result.
+type agentResult struct {
+	Outcome string   `json:"outcome"`
+	Message string   `json:"message"`
+	Lines   []string `json:"lines"`
+}
+
+// maxSentence is how long the sentence of an agent's result may be, with the lines that it quotes: a node's record keeps 256
+// characters, from the end.
+const maxSentence = 250
+
+func readAgentResult(message string) (agentResult, bool) {
+	var out agentResult
+	if !strings.HasPrefix(message, "{") || json.Unmarshal([]byte(message), &out) != nil {
+		return agentResult{}, false
+	}
+	return out, out.Outcome != "" && out.Message != ""
+}
+
+// sentence is the agent's own, and as many of the step's last lines as there is room for.
+func (r agentResult) sentence() string {
+	out := []rune(r.Message)
+	if len(out) >= maxSentence {
+		return string(out[:maxSentence-1]) + "…"
+	}
+	room, first := maxSentence-len(out)-len(": "), len(r.Lines)
+	for first > 0 && room >= utf8.RuneCountInString(r.Lines[first-1]) {
+		first--
+		room -= utf8.RuneCountInString(r.Lines[first]) + len("\n")
+	}
+	if first == len(r.Lines) {
+		return r.Message
+	}
+	return r.Message + ": " + strings.Join(r.Lines[first:], "\n")
 }
 
 func readsSecrets(spec corev1.PodSpec) bool {
