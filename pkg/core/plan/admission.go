@@ -11,7 +11,7 @@ import (
 // admitFrom opens the next batch of a compartment if it may, and gives everyone else the reason to wait.
 func (p *pass) admitFrom(v *view, c *compartment, waiting []*member) {
 	led := v.ledger.Compartments[c.name]
-	if why := c.closed(led); why.code != "" {
+	if why := c.closed(led); why != nil {
 		becauseAll(waiting, why)
 		return
 	}
@@ -25,23 +25,23 @@ func (p *pass) admitFrom(v *view, c *compartment, waiting []*member) {
 	}
 }
 
-func becauseAll(waiting []*member, why cause) {
+func becauseAll(waiting []*member, why *cause) {
 	for _, m := range waiting {
 		m.because(why)
 	}
 }
 
 // closed is why a compartment admits nobody now.
-func (c *compartment) closed(led fleetv1.LedgerCompartment) cause {
+func (c *compartment) closed(led fleetv1.LedgerCompartment) *cause {
 	switch {
 	case led.Halt != nil:
-		return cause{Halted, c.ref(), "compartment " + c.name + " is halted: " + led.Halt.Message}
+		return &cause{Halted, c.ref(), "compartment " + c.name + " is halted: " + led.Halt.Message}
 	case c.ceiling == 0:
-		return cause{BudgetIsZero, c.ref(), "the budget of compartment " + c.name + " is 0"}
+		return &cause{BudgetIsZero, c.ref(), "the budget of compartment " + c.name + " is 0"}
 	case !c.rules.rolling && led.Batch > 0 && !led.Settled:
-		return cause{WaitingForBatch, c.ref(), fmt.Sprintf("batch %d of compartment %s has not ended", led.Batch, c.name)}
+		return &cause{WaitingForBatch, c.ref(), fmt.Sprintf("batch %d of compartment %s has not ended", led.Batch, c.name)}
 	}
-	return cause{}
+	return nil
 }
 
 // take picks up to size nodes that the ceiling and the cluster's budgets have room for. A node that holds a slot
@@ -49,9 +49,9 @@ func (c *compartment) closed(led fleetv1.LedgerCompartment) cause {
 func (p *pass) take(c *compartment, waiting []*member, size int) []*member {
 	used := c.inUse()
 	free := c.ceiling - used
-	noSlot := cause{WaitingForSlot, c.ref(),
+	noSlot := &cause{WaitingForSlot, c.ref(),
 		fmt.Sprintf("%d of the %d slots of compartment %s are in use", max(used, c.ceiling), c.ceiling, c.name)}
-	nextBatch := cause{WaitingForBatch, c.ref(), "the next batch of compartment " + c.name + " is full"}
+	nextBatch := &cause{WaitingForBatch, c.ref(), "the next batch of compartment " + c.name + " is full"}
 	var admitted []*member
 	for _, m := range waiting {
 		holds, takes := c.holders[m], 1
@@ -65,7 +65,7 @@ func (p *pass) take(c *compartment, waiting []*member, size int) []*member {
 			m.because(noSlot)
 		default:
 			if p.workOf(m).disruptive() {
-				if full := p.clusterRoom(m.node); full.code != "" {
+				if full := p.clusterRoom(m.node); full != nil {
 					m.because(full)
 					continue
 				}
@@ -125,17 +125,17 @@ func (c *compartment) alreadyHolding(admitted []*member) int {
 // reasonForRest gives a reason to every node that has none yet.
 func (p *pass) reasonForRest(v *view, m *member) {
 	switch problem := m.malformed(); {
-	case m.explained:
-	case m.excluded.code != "":
+	case m.reason != nil:
+	case m.excluded != nil:
 		m.because(m.excluded)
 	case !m.targeted:
 	case problem != "":
-		m.because(cause{RecordUnreadable, "", problem})
+		m.because(&cause{RecordUnreadable, "", problem})
 	case m.complete():
-		m.because(cause{Complete, "", "every package is done"})
+		m.because(causeComplete)
 	case m.rec.Outcome == noderecord.Failed:
 		p.newTurn(v, m).becauseFailed()
 	default:
-		m.because(cause{Superseded, "", "an earlier turn of the node is being closed"})
+		m.because(causeSuperseded)
 	}
 }

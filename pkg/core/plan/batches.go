@@ -16,7 +16,7 @@ import (
 
 // admissions judges what ended and admits who is next, in every compartment of a NodeWright.
 func (p *pass) admissions(v *view) {
-	if v.held.code == "" {
+	if v.held == nil {
 		p.resume(v)
 		for _, c := range v.compartments {
 			p.settleBatch(v, c)
@@ -24,7 +24,7 @@ func (p *pass) admissions(v *view) {
 	}
 	for _, c := range v.compartments {
 		waiting := p.candidates(v, c)
-		if v.held.code != "" {
+		if v.held != nil {
 			becauseAll(waiting, v.held)
 			continue
 		}

@@ -17,7 +17,7 @@ func (p *pass) candidates(v *view, c *compartment) []*member {
 		if !v.wantsAdmission(m) {
 			continue
 		}
-		if why := p.inadmissible(v, m); why.code != "" {
+		if why := p.inadmissible(v, m); why != nil {
 			m.because(why)
 			continue
 		}
@@ -82,23 +82,23 @@ func atRest(rec noderecord.Record) bool {
 }
 
 // inadmissible is why a node cannot be admitted now whatever the budget says.
-func (p *pass) inadmissible(v *view, m *member) cause {
+func (p *pass) inadmissible(v *view, m *member) *cause {
 	switch problem := m.malformed(); {
 	case problem != "":
-		return cause{RecordUnreadable, "", problem}
+		return &cause{RecordUnreadable, "", problem}
 	case !m.node.Ready:
-		return cause{NodeNotReady, "", "the node is not Ready"}
+		return causeNotReady
 	}
 	return p.goesFirst(v, m)
 }
 
 // goesFirst is why a node waits for a NodeWright of higher priority, which has to be complete there before this one may
 // start.
-func (p *pass) goesFirst(v *view, m *member) cause {
+func (p *pass) goesFirst(v *view, m *member) *cause {
 	for _, other := range p.views {
 		switch {
 		case other == v:
-			return cause{}
+			return nil
 		case other.nw.Disabled:
 		case other.nw.Spec.Sequencing == nwv1.SequencingAll:
 			if other.hasIncomplete() {
@@ -110,14 +110,14 @@ func (p *pass) goesFirst(v *view, m *member) cause {
 			}
 		}
 	}
-	return cause{}
+	return nil
 }
 
 // goesAhead words goesFirst once for all nodes that wait for this NodeWright.
-func (v *view) goesAhead() cause {
+func (v *view) goesAhead() *cause {
 	message := "NodeWright " + v.nw.Name + " goes first and is not complete on this node"
 	if v.nw.Spec.Sequencing == nwv1.SequencingAll {
 		message = fmt.Sprintf("NodeWright %s goes first on every node; node %s is not complete", v.nw.Name, v.late)
 	}
-	return cause{WaitingForPriority, "nodewright " + v.nw.Name, message}
+	return &cause{WaitingForPriority, "nodewright " + v.nw.Name, message}
 }

@@ -49,58 +49,48 @@ func (b budget) ceiling(n int) int {
 	return max(1, n*int(*b.percent)/100)
 }
 
-// compartmentsOf builds the compartments of a NodeWright, the default last, and assigns its targeted nodes.
-func compartmentsOf(nw *NodeWright, members []*member) ([]*compartment, map[string]*compartment) {
-	all := declared(nw)
-	assign(all, members)
-	named := make(map[string]*compartment, len(all))
-	for _, c := range all {
-		named[c.name] = c
-	}
-	for _, m := range members {
-		if m.compartment != nil {
-			m.compartment.members = append(m.compartment.members, m)
-		}
-	}
-	for _, c := range all {
-		c.ceiling = c.budget.ceiling(len(c.members))
-		c.rules = c.rules.bounded(c.ceiling)
-	}
-	return all, named
-}
-
 // contested is a node that several compartments select.
 type contested struct {
 	*member
 	by []*compartment
 }
 
-// assign finds the compartment of each targeted node: the default if none selects it, the most cautious one if several
-// do. How cautious a budget is depends on every node that its compartment selects, so those nodes come second.
-func assign(all []*compartment, members []*member) {
-	index := indexOf(all)
-	var several []contested
-	var matching []*compartment
-	for _, m := range members {
-		if !m.targeted {
-			continue
-		}
-		matching = index.appendMatching(matching[:0], m.node.Labels)
-		for _, c := range matching {
-			c.selected++
-		}
-		switch len(matching) {
-		case 0:
-			m.compartment = all[len(all)-1]
-		case 1:
-			m.compartment = matching[0]
-		default:
-			several = append(several, contested{m, slices.Clone(matching)})
-		}
+// assign finds the compartment of a targeted node: the default if none selects it. If several do, the most cautious one
+// gets it; how cautious a budget is depends on every node that its compartment selects, so that waits for divide.
+func (v *view) assign(m *member) {
+	v.matching = v.index.appendMatching(v.matching[:0], m.node.Labels)
+	for _, c := range v.matching {
+		c.selected++
 	}
-	for _, m := range several {
+	switch len(v.matching) {
+	case 0:
+		m.compartment = v.compartments[len(v.compartments)-1]
+	case 1:
+		m.compartment = v.matching[0]
+	default:
+		v.several = append(v.several, contested{m, slices.Clone(v.matching)})
+	}
+}
+
+// divide finishes the compartments once every node was met.
+func (v *view) divide() {
+	for _, m := range v.several {
 		m.compartment = slices.MinFunc(m.by, byCaution)
 	}
+	for _, m := range v.members {
+		if m.compartment == nil {
+			continue
+		}
+		m.compartment.members = append(m.compartment.members, m)
+		if v.late == "" && !m.complete() {
+			v.late = m.node.Name
+		}
+	}
+	for _, c := range v.compartments {
+		c.ceiling = c.budget.ceiling(len(c.members))
+		c.rules = c.rules.bounded(c.ceiling)
+	}
+	v.ahead = v.goesAhead()
 }
 
 // declared are the compartments as they are written, the default last.

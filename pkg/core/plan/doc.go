@@ -3,7 +3,8 @@
 // bit for bit, and no error result: an odd node becomes a reason.
 //
 //	Compute (plan.go)         one pass: rounds → turns → admissions → statuses
-//	  view.go, member.go      one NodeWright, and one node under it, in this pass; the only place where a reason is set
+//	  view.go, member.go      one NodeWright, and one node under it, in this pass
+//	  cause.go                why nodes wait; member.because is the only place that sets a reason
 //	  targets.go              which nodes a NodeWright is for
 //	  selectors.go            labels → compartments, without asking each one
 //	  rounds.go               rollout identity: when a round begins and when it is complete

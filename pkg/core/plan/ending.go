@@ -136,7 +136,7 @@ func (t *turn) fail(failure noderecord.Failure) {
 // given back. For more it waits to be admitted again.
 func (t *turn) heal() {
 	t.forgetMissing()
-	if t.v.held.code != "" {
+	if t.v.held != nil {
 		t.becauseFailed() // what is wanted may not be known, and nothing may be given back
 		return
 	}

@@ -24,7 +24,7 @@ func (t *turn) passGates() bool { return t.cordoned() && t.empty() }
 func (t *turn) cordoned() bool {
 	n := t.m.node
 	if !t.rec.Disruptive { // an interrupt that was added under way: the turn needs room that it did not ask for
-		if full := t.p.clusterRoom(n); full.code != "" {
+		if full := t.p.clusterRoom(n); full != nil {
 			t.m.because(full)
 			return false
 		}
@@ -149,7 +149,7 @@ func (v *view) settle() time.Duration {
 }
 
 func (t *turn) because(code Code, object, message string) {
-	t.m.because(cause{code, object, message})
+	t.m.because(&cause{code, object, message})
 }
 
 func (t *turn) becauseFailed() {

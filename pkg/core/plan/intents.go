@@ -38,10 +38,10 @@ func (p *pass) memberAt(v *view, pos int) *member {
 
 func (p *pass) writeIntent(v *view, m *member) {
 	if problem := m.malformed(); problem != "" {
-		m.because(cause{RecordUnreadable, "", problem})
+		m.because(&cause{RecordUnreadable, "", problem})
 		return
 	}
-	if v.held.code != "" && !m.intent.Withdrawn {
+	if v.held != nil && !m.intent.Withdrawn {
 		m.because(v.held) // the intent keeps its slot; nothing new starts
 		return
 	}
@@ -86,7 +86,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 		t.put(name, pkg)
 	}
 	t.stopStuck()
-	r.Disruptive = t.p.workOf(t.m).disruptive() && t.p.clusterRoom(t.m.node).code == "" // without room its cordon waits at the gate
+	r.Disruptive = t.p.workOf(t.m).disruptive() && t.p.clusterRoom(t.m.node) == nil // without room its cordon waits at the gate
 	if n := t.m.node; r.Disruptive && (!n.Unschedulable || len(n.CordonOwners) > 0) && !t.m.ownsCordon() {
 		t.d.Cordon = CordonTake
 	}

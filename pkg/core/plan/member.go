@@ -18,24 +18,31 @@ type member struct {
 	had bool
 	// selected: the selector matches. targeted: selected, not ignored, taints tolerated.
 	selected, targeted bool
-	// excluded is why a selected node is not targeted.
-	excluded cause
-	// compartment that the node's labels put it in now; nil for a node that is not targeted.
-	compartment *compartment
-	// standing of the recorded packages.
-	standing standing
-	// intent is the node's admission while it is not confirmed.
-	intent *fleetv1.LedgerIntent
 	// open says that a turn is under way, or that there is an intent.
 	open bool
-	// reason of this pass, once it is explained; decision, if there is one.
-	reason    cause
-	explained bool
-	decision  *Decision
+	// standing of the recorded packages.
+	standing standing
+	// excluded is why a selected node is not targeted.
+	excluded *cause
+	// compartment that the node's labels put it in now; nil for a node that is not targeted.
+	compartment *compartment
+	// intent is the node's admission while it is not confirmed.
+	intent *fleetv1.LedgerIntent
+	// reason and decision of this pass, as soon as there are any.
+	reason   *cause
+	decision *Decision
 }
 
 // because sets the reason of the node. The last one counts. It is the only place that sets one.
-func (m *member) because(why cause) { m.reason, m.explained = why, true }
+func (m *member) because(why *cause) { m.reason = why }
+
+// code of the reason; empty while there is none.
+func (m *member) code() Code {
+	if m.reason == nil {
+		return ""
+	}
+	return m.reason.code
+}
 
 // decide sets the decision for the node; there is at most one for each NodeWright and node.
 func (m *member) decide(d Decision) {

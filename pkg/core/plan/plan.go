@@ -71,7 +71,15 @@ func newPass(in Input) *pass {
 		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), compareStrings(a.Name, b.Name))
 	})
 	for i := range ordered {
-		p.views = append(p.views, p.newView(&ordered[i]))
+		p.views = append(p.views, newView(&ordered[i], len(p.nodes)))
+	}
+	for pos := range p.nodes { // node by node, so that what one says is looked at while it is at hand
+		for _, v := range p.views {
+			p.meet(v, pos)
+		}
+	}
+	for _, v := range p.views {
+		v.divide()
 	}
 	p.caps = capsOf(in.Budgets, p.nodes)
 	return p
@@ -131,7 +139,7 @@ func (p *pass) finish() Output {
 	p.out.Reasons = slices.Grow(p.out.Reasons, p.countReasons())
 	for _, v := range p.views {
 		for _, m := range v.at {
-			if m != nil && m.explained {
+			if m != nil && m.reason != nil {
 				p.out.Reasons = append(p.out.Reasons, m.reasonOfPass())
 			}
 		}
@@ -156,7 +164,7 @@ func (p *pass) countReasons() int {
 	n := 0
 	for _, v := range p.views {
 		for _, m := range v.at {
-			if m != nil && m.explained {
+			if m != nil && m.reason != nil {
 				n++
 			}
 		}

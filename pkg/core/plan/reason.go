@@ -102,11 +102,3 @@ const (
 	// DrainTimeout: the node could not be drained in `drainConfig.timeout`.
 	DrainTimeout Code = "DrainTimeout"
 )
-
-// cause is why a node, or all nodes that wait for the same thing, do not go on; the zero cause holds nobody back.
-type cause struct {
-	code Code
-	// object is what is waited for, see Reason.Object.
-	object  string
-	message string
-}

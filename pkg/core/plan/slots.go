@@ -90,7 +90,7 @@ type clusterCap struct {
 	max  int
 	used map[types.UID]bool
 	// full is why it has no room, once somebody asked in vain.
-	full cause
+	full *cause
 }
 
 // capsOf counts the nodes that each budget is about and those that use it up.
@@ -129,8 +129,8 @@ func outOfServiceByUs(n *Node) bool {
 	return false
 }
 
-// clusterRoom takes the room for a node in every budget that covers it; with a code, one has none left.
-func (p *pass) clusterRoom(n *Node) cause {
+// clusterRoom takes the room for a node in every budget that covers it, or says which has none left.
+func (p *pass) clusterRoom(n *Node) *cause {
 	for _, c := range p.caps {
 		if c.covers(n) && !c.used[n.UID] && len(c.used) >= c.max {
 			return c.noRoom()
@@ -141,13 +141,13 @@ func (p *pass) clusterRoom(n *Node) cause {
 			c.used[n.UID] = true
 		}
 	}
-	return cause{}
+	return nil
 }
 
 // noRoom is worded once: a budget that is used up stays so in this pass.
-func (c *clusterCap) noRoom() cause {
-	if c.full.code == "" {
-		c.full = cause{WaitingForClusterBudget, "fleet " + c.Name,
+func (c *clusterCap) noRoom() *cause {
+	if c.full == nil {
+		c.full = &cause{WaitingForClusterBudget, "fleet " + c.Name,
 			fmt.Sprintf("%d of the %d nodes that Fleet %s allows are out of service", len(c.used), c.max, c.Name)}
 	}
 	return c.full

@@ -41,7 +41,7 @@ func (p *pass) status(v *view) Status {
 	}
 	counts := map[Code]*ReasonCount{}
 	for _, m := range v.members {
-		if m.explained {
+		if m.reason != nil {
 			s.count(m)
 			countReason(counts, m)
 		}
@@ -135,12 +135,12 @@ func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
 
 // fold is the status of the whole object: complete only if every targeted node is complete in this content.
 func (v *view) fold(s Status) nwv1.Status {
-	switch code := v.held.code; {
+	switch {
 	case v.nw.Disabled:
 		return nwv1.StatusDisabled
-	case code == Paused && s.Complete < s.Total:
+	case v.held.is(Paused) && s.Complete < s.Total:
 		return nwv1.StatusPaused
-	case code == Unresolved || code == Standby:
+	case v.held.is(Unresolved) || v.held.is(Standby):
 		return nwv1.StatusBlocked
 	case s.Complete == s.Total && v.open == 0:
 		return nwv1.StatusComplete

@@ -13,36 +13,34 @@ import (
 
 func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 
-// membersAtOnce is how many members are allocated together.
-const membersAtOnce = 256
-
-// gatherMembers finds the nodes that matter to a NodeWright: those that it selects, and those where it still has a turn
-// open or owns a cordon.
-func (p *pass) gatherMembers(v *view) {
-	v.at = make([]*member, len(p.nodes))
-	selector := selectorOf(v.nw.Spec.NodeSelectors)
-	var block []member
-	for pos, n := range p.nodes {
-		rec, had := n.Records[v.nw.Name]
-		v.newest = max(v.newest, rec.Round)
-		rec = rebased(rec, v.nw)
-		selected := selects(selector, n) && selects(v.nw.Scope, n)
-		if !selected && !rec.IsOpen() && !slices.Contains(n.CordonOwners, v.nw.Name) {
-			if rec.Outcome == noderecord.Succeeded || rec.Outcome == noderecord.Failed {
-				v.departed = append(v.departed, &member{nw: v.nw, node: n, pos: pos, rec: rec})
-			}
-			continue
+// meet reads what a node says about a NodeWright, if it matters to it: if it is selected, if it still has a turn open, or
+// if its cordon is owned.
+func (p *pass) meet(v *view, pos int) {
+	n := p.nodes[pos]
+	rec, had := n.Records[v.nw.Name]
+	v.newest = max(v.newest, rec.Round)
+	rec = rebased(rec, v.nw)
+	selected := selects(v.selector, n) && selects(v.nw.Scope, n)
+	if !selected && !rec.IsOpen() && !slices.Contains(n.CordonOwners, v.nw.Name) {
+		if rec.Outcome == noderecord.Succeeded || rec.Outcome == noderecord.Failed {
+			v.departed = append(v.departed, &member{nw: v.nw, node: n, pos: pos, rec: rec})
 		}
-		if len(block) == cap(block) {
-			block = make([]member, 0, min(membersAtOnce, len(p.nodes)-pos))
-		}
-		block = append(block, member{nw: v.nw, node: n, pos: pos, rec: rec, had: had, selected: selected})
-		m := &block[len(block)-1]
-		m.standing = p.standingOf(m)
-		p.target(m)
-		v.at[pos] = m
-		v.members = append(v.members, m)
+		return
 	}
+	m := v.newMember()
+	m.node, m.pos, m.rec, m.had, m.selected = n, pos, rec, had, selected
+	m.standing = p.standingOf(m)
+	p.target(m)
+	if m.targeted {
+		v.assign(m)
+	}
+	for _, e := range n.Executions {
+		if e.NodeWright == v.nw.Name {
+			v.executions[e.ExecutionKey] = e
+		}
+	}
+	v.at[pos] = m
+	v.members = append(v.members, m)
 }
 
 // selects reports whether a selector selects a node; nil selects all.
@@ -67,9 +65,9 @@ func (p *pass) target(m *member) {
 	switch taint, untolerated := p.untolerated(m.nw, m.node); {
 	case !m.selected:
 	case m.node.Labels[nwv1.IgnoreLabel] == nwv1.TrueValue:
-		m.excluded = cause{Ignored, "", "the node carries the label " + nwv1.IgnoreLabel + "=true"}
+		m.excluded = causeIgnored
 	case untolerated && !m.rec.IsOpen():
-		m.excluded = cause{TaintNotTolerated, "taint " + taint.Key,
+		m.excluded = &cause{TaintNotTolerated, "taint " + taint.Key,
 			"the node has the taint " + taint.ToString() + ", which the NodeWright does not tolerate"}
 	default:
 		m.targeted = true

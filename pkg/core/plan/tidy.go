@@ -10,7 +10,7 @@ import (
 // tidy keeps the records of nodes at rest true where no turn is needed for it.
 func (p *pass) tidy() {
 	for _, v := range p.views {
-		if v.held.code != "" {
+		if v.held != nil {
 			continue
 		}
 		for _, m := range v.members {

@@ -95,44 +95,44 @@ func (t *turn) step() {
 // hold stops everything but the recording of results, for the reasons that people or configuration give.
 func (t *turn) hold() bool {
 	why := t.v.held
-	if t.m.excluded.code == Ignored {
+	if t.m.excluded.is(Ignored) {
 		why = t.m.excluded
 	}
-	if why.code == "" {
+	if why == nil {
 		t.unsuspend()
 		return false
 	}
-	if why.code == Paused && len(t.running) > 0 {
+	if why.is(Paused) && len(t.running) > 0 {
 		t.suspend()
-		why.code, why.message = Suspended, "executions are suspended: "+why.message
+		why = &cause{Suspended, why.object, "executions are suspended: " + why.message}
 	}
 	t.m.because(why)
 	return true
 }
 
 // heldBack is why nothing new may start for a NodeWright.
-func (p *pass) heldBack(v *view) cause {
+func (p *pass) heldBack(v *view) *cause {
 	switch {
 	case p.in.Standby != "":
-		return cause{Standby, "", p.in.Standby}
+		return &cause{Standby, "", p.in.Standby}
 	case v.nw.Deleting:
-		return cause{Disabled, "", "the NodeWright is being deleted"}
+		return &cause{Disabled, "", "the NodeWright is being deleted"}
 	case v.nw.Disabled:
-		return cause{Disabled, "", "the NodeWright is disabled"}
+		return &cause{Disabled, "", "the NodeWright is disabled"}
 	case v.nw.Problem != "":
-		return cause{Unresolved, "", v.nw.Problem}
+		return &cause{Unresolved, "", v.nw.Problem}
 	case v.outdated:
-		return cause{Standby, "", "the NodeWright was read from a view that is older than its rollout"}
+		return &cause{Standby, "", "the NodeWright was read from a view that is older than its rollout"}
 	}
 	for _, other := range p.views {
 		if other.nw.Paused && !other.nw.Disabled {
-			return cause{Paused, "nodewright " + other.nw.Name, "NodeWright " + other.nw.Name + " is paused"}
+			return &cause{Paused, "nodewright " + other.nw.Name, "NodeWright " + other.nw.Name + " is paused"}
 		}
 		if other == v {
 			break
 		}
 	}
-	return cause{}
+	return nil
 }
 
 func (t *turn) suspend() {
@@ -296,6 +296,6 @@ func (t *turn) flush() {
 	if seen, had := t.m.node.Records[t.v.nw.Name]; had {
 		t.d.Before = &seen
 	}
-	t.d.Status = statusOf(t.m.reason.code)
+	t.d.Status = statusOf(t.m.code())
 	t.m.decide(t.d)
 }

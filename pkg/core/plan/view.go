@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -18,6 +19,14 @@ type view struct {
 	// an unconfirmed admission are here and not in members.
 	at           []*member
 	compartments []*compartment
+	// selector of the nodes, and index of the compartments' selectors.
+	selector labels.Selector
+	index    *selectorIndex
+	// matching is memory for assign; several are the nodes that it cannot assign yet.
+	matching []*compartment
+	several  []contested
+	// block is where the next members are.
+	block []member
 	// named are the compartments by name.
 	named  map[string]*compartment
 	ledger fleetv1.LedgerRollout
@@ -37,31 +46,36 @@ type view struct {
 	// late is the first targeted node that is not complete; empty if all are.
 	late string
 	// ahead is why later NodeWrights wait for this one: on every node with sequencing `all`, else on the same node.
-	ahead cause
+	ahead *cause
 	// outdated says that the NodeWright was read from an older view than the one that began its round.
 	outdated bool
-	// held is why nothing new may start; without a code it may.
-	held cause
+	// held is why nothing new may start; nil: it may.
+	held *cause
 }
 
-// newView reads what every node says about a NodeWright. Nothing of it changes later in the pass but the reasons, the
-// decisions and who holds a slot.
-func (p *pass) newView(nw *NodeWright) *view {
-	v := &view{nw: nw, executions: map[ExecutionKey]Execution{}, confirmed: map[types.UID]bool{}}
-	p.gatherMembers(v)
-	v.compartments, v.named = compartmentsOf(nw, v.members)
-	for _, m := range v.members {
-		if v.late == "" && m.targeted && !m.complete() {
-			v.late = m.node.Name
-		}
-		for _, e := range m.node.Executions {
-			if e.NodeWright == nw.Name {
-				v.executions[e.ExecutionKey] = e
-			}
-		}
+// newView is the view of a NodeWright before any node was met.
+func newView(nw *NodeWright, nodes int) *view {
+	v := &view{
+		nw: nw, at: make([]*member, nodes), selector: selectorOf(nw.Spec.NodeSelectors), compartments: declared(nw),
+		executions: map[ExecutionKey]Execution{}, confirmed: map[types.UID]bool{}, named: map[string]*compartment{},
 	}
-	v.ahead = v.goesAhead()
+	v.index = indexOf(v.compartments)
+	for _, c := range v.compartments {
+		v.named[c.name] = c
+	}
 	return v
+}
+
+// newMember is a node under the NodeWright. Members are allocated in blocks.
+func (v *view) newMember() *member {
+	const atOnce = 256
+	if len(v.block) == cap(v.block) {
+		v.block = make([]member, 0, min(atOnce, len(v.at)))
+	}
+	v.block = v.block[:len(v.block)+1]
+	m := &v.block[len(v.block)-1]
+	m.nw = v.nw
+	return m
 }
 
 func (v *view) hasIncomplete() bool { return v.late != "" }
