@@ -27,6 +27,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.AddCommand(
 		newValidate(streams),
 		newSimulate(streams),
+		newExplain(streams),
 	)
 	return root
 }

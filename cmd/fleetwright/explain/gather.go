@@ -1,0 +1,153 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/pkg/adapter/cluster"
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+// Kind is what can be explained.
+type Kind string
+
+const (
+	// Node is a node, under every NodeWright.
+	Node Kind = "node"
+	// NodeWright is a NodeWright, over all its nodes.
+	NodeWright Kind = "nodewright"
+)
+
+// Target is one object to explain.
+type Target struct {
+	Kind Kind
+	Name string
+}
+
+// Source is the cluster that is asked. All reads are live.
+type Source struct {
+	reader    client.Client
+	kube      kubernetes.Interface
+	namespace string
+	now       func() time.Time
+}
+
+// NewSource asks the cluster of a configuration, whose reconciler lives in the namespace.
+func NewSource(config *rest.Config, namespace string, now func() time.Time) (*Source, error) {
+	scheme, err := cluster.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	reader, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return &Source{reader: reader, kube: kube, namespace: namespace, now: now}, nil
+}
+
+// Picture is what is seen of the cluster and what the planner makes of it.
+type Picture struct {
+	in  plan.Input
+	out plan.Output
+	// written are the NodeWrights with the statuses that the reconciler wrote last, by name.
+	written map[string]nwv1.NodeWright
+	// notes are what keeps the reconciler, or this answer, from being all that it could be.
+	notes []string
+}
+
+// Gather observes and plans once, as a pass of the reconciler does, and lists the pods of the nodes that the target needs.
+// A target that does not exist is a NotFoundError.
+func (s *Source) Gather(ctx context.Context, target Target) (Picture, error) {
+	observer := cluster.NewObserver(newNarrowed(s.reader, s.namespace), s.reader, s.kube, s.namespace)
+	in, err := observer.Observe(ctx, s.now())
+	if err != nil {
+		return Picture{}, err
+	}
+	if err := exists(target, in); err != nil {
+		return Picture{}, err
+	}
+	p := Picture{in: in, written: map[string]nwv1.NodeWright{}}
+	if p.in.Ledger, err = s.ledger(ctx); err != nil {
+		return Picture{}, err
+	}
+	p.in.Settings = s.settings(ctx, &p.notes)
+	s.leader(ctx, &p)
+	list := &nwv1.NodeWrightList{}
+	if err := s.reader.List(ctx, list); err != nil {
+		return Picture{}, fmt.Errorf("list nodewrights: %w", err)
+	}
+	for _, nw := range list.Items {
+		p.written[nw.Name] = nw
+	}
+	return p, s.plan(ctx, observer, target, &p)
+}
+
+// ledger reads the ledger, which is never created here.
+func (s *Source) ledger(ctx context.Context) (fleetv1.LedgerSpec, error) {
+	ledger := &fleetv1.Ledger{}
+	err := s.reader.Get(ctx, client.ObjectKey{Name: fleetv1.LedgerName}, ledger)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fleetv1.LedgerSpec{}, fmt.Errorf("get ledger: %w", err)
+	}
+	return ledger.Spec, nil
+}
+
+// plan computes, lists the pods that the target's reasons need, and computes once more.
+func (s *Source) plan(ctx context.Context, observer *cluster.Observer, target Target, p *Picture) error {
+	p.out = plan.Compute(p.in)
+	listed := false
+	for i := range p.in.Nodes {
+		n := &p.in.Nodes[i]
+		if !slices.Contains(p.out.NeedPods, n.Name) || !concerns(target, p.out, n.Name) {
+			continue
+		}
+		pods, err := observer.Pods(ctx, n.Name)
+		if err != nil {
+			return err
+		}
+		n.Pods, n.PodsListed, listed = pods, true, true
+		s.budgets(ctx, n, &p.notes)
+	}
+	if listed {
+		p.out = plan.Compute(p.in)
+	}
+	return nil
+}
+
+// concerns reports whether the target's explanation speaks of the node.
+func concerns(target Target, out plan.Output, node string) bool {
+	if target.Kind == Node {
+		return target.Name == node
+	}
+	return slices.ContainsFunc(out.Reasons, func(r plan.Reason) bool { return r.NodeWright == target.Name && r.Node == node })
+}
+
+func exists(target Target, in plan.Input) error {
+	var names []string
+	if target.Kind == Node {
+		for i := range in.Nodes {
+			names = append(names, in.Nodes[i].Name)
+		}
+	} else {
+		for i := range in.NodeWrights {
+			names = append(names, in.NodeWrights[i].Name)
+		}
+	}
+	if slices.Contains(names, target.Name) {
+		return nil
+	}
+	return &NotFoundError{Target: target, Close: closest(target.Name, names), Existing: len(names)}
+}
