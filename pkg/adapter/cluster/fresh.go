@@ -184,16 +184,18 @@ func (o *Observer) seen(ctx context.Context, key client.ObjectKey, e expectation
 type freshKind struct {
 	schema.GroupVersionKind
 	newList func() client.ObjectList
+	// wanted says that the kind is a part of what people want.
+	wanted bool
 }
 
 var freshKinds = []freshKind{
-	{corev1.SchemeGroupVersion.WithKind("Node"), func() client.ObjectList { return &corev1.NodeList{} }},
-	{batchv1.SchemeGroupVersion.WithKind("Job"), func() client.ObjectList { return &batchv1.JobList{} }},
-	{corev1.SchemeGroupVersion.WithKind("ConfigMap"), func() client.ObjectList { return &corev1.ConfigMapList{} }},
-	{nwv1.GroupVersion.WithKind(nwv1.KindNodeWright), func() client.ObjectList { return &nwv1.NodeWrightList{} }},
-	{nwv1.GroupVersion.WithKind(nwv1.KindDeploymentPolicy), func() client.ObjectList { return &nwv1.DeploymentPolicyList{} }},
-	{fleetv1.GroupVersion.WithKind(fleetv1.KindPackage), func() client.ObjectList { return &fleetv1.PackageList{} }},
-	{fleetv1.GroupVersion.WithKind(fleetv1.KindFleet), func() client.ObjectList { return &fleetv1.FleetList{} }},
+	{corev1.SchemeGroupVersion.WithKind("Node"), func() client.ObjectList { return &corev1.NodeList{} }, false},
+	{batchv1.SchemeGroupVersion.WithKind("Job"), func() client.ObjectList { return &batchv1.JobList{} }, false},
+	{corev1.SchemeGroupVersion.WithKind("ConfigMap"), func() client.ObjectList { return &corev1.ConfigMapList{} }, false},
+	{nwv1.GroupVersion.WithKind(nwv1.KindNodeWright), func() client.ObjectList { return &nwv1.NodeWrightList{} }, true},
+	{nwv1.GroupVersion.WithKind(nwv1.KindDeploymentPolicy), func() client.ObjectList { return &nwv1.DeploymentPolicyList{} }, true},
+	{fleetv1.GroupVersion.WithKind(fleetv1.KindPackage), func() client.ObjectList { return &fleetv1.PackageList{} }, true},
+	{fleetv1.GroupVersion.WithKind(fleetv1.KindFleet), func() client.ObjectList { return &fleetv1.FleetList{} }, true},
 }
 
 // Fresh returns when every cache is at least as new as a quorum list that began after the call. Only names and versions

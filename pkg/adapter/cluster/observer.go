@@ -32,6 +32,7 @@ type Observer struct {
 	nodes     nodeViews
 	jobs      jobViews
 	snapshots snapshotViews
+	wanted    wantedViews
 }
 
 // NewObserver returns an Observer. cached reads from caches with CacheOptions, live from the API server.
@@ -96,27 +97,6 @@ func (o *Observer) readExecutions(ctx context.Context, in *plan.Input) error {
 			continue
 		}
 		in.Orphans = append(in.Orphans, e)
-	}
-	return nil
-}
-
-// readObjects resolves NodeWrights with everything that they refer to, and the Fleets' budgets.
-func (o *Observer) readObjects(ctx context.Context, in *plan.Input) error {
-	refs, err := o.readReferences(ctx)
-	if err != nil {
-		return err
-	}
-	list := &nwv1.NodeWrightList{}
-	if err := o.cached.List(ctx, list); err != nil {
-		return fmt.Errorf("list nodewrights: %w", err)
-	}
-	for i := range list.Items {
-		in.NodeWrights = append(in.NodeWrights, refs.resolve(&list.Items[i]))
-	}
-	for _, fleet := range refs.fleets {
-		if budget, ok := budgetOfFleet(fleet); ok {
-			in.Budgets = append(in.Budgets, budget)
-		}
 	}
 	return nil
 }
@@ -193,9 +173,7 @@ func gaps(of string, found []desired.Gap) []string {
 // scope is what the Fleet that delivers the object may touch. A Fleet that is gone limits nothing: its objects were
 // left behind on purpose.
 func (r references) scope(nw *nwv1.NodeWright) (labels.Selector, error) {
-	key := client.ObjectKey{
-		Namespace: nw.Labels[fleetv1.FleetNamespaceLabel], Name: nw.Labels[fleetv1.FleetNameLabel],
-	}
+	key := fleetOf(nw)
 	fleet, ok := r.fleets[key]
 	if !ok || fleet.Spec.Scope == nil || fleet.Spec.Scope.NodeSelector == nil {
 		return nil, nil
