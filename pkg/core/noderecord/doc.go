@@ -6,5 +6,5 @@
 // the cordon is read back. The reader is tolerant: unknown fields are ignored, a malformed annotation yields an error
 // for that NodeWright on that node and nothing else.
 //
-// A record only advances in (round, batch); it is never erased while its NodeWright exists.
+// A record only advances in (round, order); it is never erased while its NodeWright exists.
 package noderecord

@@ -145,9 +145,10 @@ type Package struct {
 // IsOpen reports whether the record holds a turn that has not ended.
 func (r Record) IsOpen() bool { return r.Batch > 0 && r.Outcome == Open }
 
-// AtOrBeyond reports whether the record stands at (round, batch) or further.
-func (r Record) AtOrBeyond(round int64, batch int32) bool {
-	return r.Round > round || r.Round == round && r.Batch >= batch
+// Reached reports whether the record stands at the admission (round, order) or further. Order numbers grow with every
+// admission of a round; batches are numbered by each compartment for itself, and a node may go from one to another.
+func (r Record) Reached(round int64, order int32) bool {
+	return r.Round > round || r.Round == round && r.Batch > 0 && r.Order >= order
 }
 
 // Clone returns a deep copy.

@@ -91,13 +91,14 @@ func TestCloneSharesNothing(t *testing.T) {
 }
 
 func TestAdvance(t *testing.T) {
-	r := noderecord.Record{Round: 3, Batch: 2}
+	r := noderecord.Record{Round: 3, Batch: 1, Order: 2}
+	require.False(t, noderecord.Record{Round: 3}.Reached(3, 0), "no turn yet")
 	for _, c := range []struct {
 		round int64
-		batch int32
+		order int32
 		want  bool
 	}{{3, 2, true}, {3, 1, true}, {3, 3, false}, {2, 9, true}, {4, 1, false}} {
-		require.Equal(t, c.want, r.AtOrBeyond(c.round, c.batch), c)
+		require.Equal(t, c.want, r.Reached(c.round, c.order), c)
 	}
 	require.True(t, r.IsOpen())
 	require.False(t, noderecord.Record{}.IsOpen(), "no turn yet")

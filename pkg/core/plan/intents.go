@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
@@ -11,8 +13,8 @@ import (
 // can be dropped; the others are written (again), as an admission or, when withdrawn, as a release.
 func (p *pass) readIntents(v *view) {
 	for _, intent := range v.ledger.Intents {
-		pos, exists := p.position[intent.NodeUID]
-		if !exists || p.nodes[pos].Records[v.nw.Name].AtOrBeyond(intent.Round, intent.Batch) {
+		pos, exists := p.positionOf(intent.NodeUID)
+		if !exists || p.nodes[pos].Records[v.nw.Name].Reached(intent.Round, intent.Order) {
 			v.confirmed[intent.NodeUID] = true
 			continue
 		}
@@ -23,6 +25,18 @@ func (p *pass) readIntents(v *view) {
 		m.intent = &intent
 		p.writeIntent(v, m)
 	}
+}
+
+// positionOf a node by its UID.
+func (p *pass) positionOf(uid types.UID) (int, bool) {
+	if p.position == nil {
+		p.position = make(map[types.UID]int, len(p.nodes))
+		for pos, n := range p.nodes {
+			p.position[n.UID] = pos
+		}
+	}
+	pos, exists := p.position[uid]
+	return pos, exists
 }
 
 // memberAt is the node at a position, as a guest if it is no member.
@@ -99,7 +113,7 @@ func (t *turn) keepDone() {
 		if pkg.Running == "" {
 			continue
 		}
-		if e, seen := t.v.executions[t.keyOf(name, pkg)]; seen && installed(e) {
+		if e, seen := t.execution(t.keyOf(name, pkg)); seen && installed(e) {
 			t.put(name, applied(pkg))
 		}
 	}

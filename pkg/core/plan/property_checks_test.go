@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
@@ -145,6 +148,63 @@ func (h *history) anyOpen(nodeWright string) bool {
 		if n.Records[nodeWright].IsOpen() {
 			return true
 		}
+	}
+	return false
+}
+
+// checkLedger holds what the ledger says after a pass against what it said before: rounds only grow, a settled verdict and a
+// halt stay, and no order number is given twice in a round.
+func (h *history) checkLedger(before fleetv1.LedgerSpec) {
+	for name, now := range h.in.Ledger.Rollouts {
+		old, known := before.Rollouts[name]
+		if !known || old.UID != now.UID {
+			continue
+		}
+		require.GreaterOrEqual(h.rt, now.Round, old.Round, "the round of %s went back", name)
+		next := int32(0)
+		if now.Round == old.Round {
+			next = old.NextOrder
+			h.checkVerdicts(old, now)
+		}
+		orders := map[int32]bool{}
+		for _, i := range now.Intents {
+			if i.Round != now.Round || slices.Contains(old.Intents, i) {
+				continue
+			}
+			require.False(h.rt, orders[i.Order] || i.Order < next || i.Order >= now.NextOrder, "order %d of %s was given before: %+v", i.Order, i.Node, now)
+			orders[i.Order] = true
+		}
+	}
+}
+
+// checkVerdicts of one round.
+func (h *history) checkVerdicts(old, now fleetv1.LedgerRollout) {
+	if old.Resumed != now.Resumed {
+		return
+	}
+	for name, was := range old.Compartments {
+		is := now.Compartments[name]
+		if was.Halt != nil {
+			require.Equal(h.rt, was.Halt, is.Halt, "the halt of %s changed", name)
+			require.Equal(h.rt, was.Batch, is.Batch)
+		}
+		if was.Settled && is.Batch == was.Batch && !h.rolls(now.UID, name) {
+			require.Equal(h.rt, was, is, "the settled verdict of %s changed", name)
+		}
+	}
+}
+
+// rolls reports whether a compartment is rolling by its policy now.
+func (h *history) rolls(uid types.UID, compartment string) bool {
+	for _, nw := range h.in.NodeWrights {
+		if nw.UID != uid {
+			continue
+		}
+		s := nw.Policy.Default.Strategy
+		if compartment != nwv1.DefaultCompartment {
+			s = nw.Policy.Compartments[0].Strategy
+		}
+		return s != nil && s.Fixed != nil && s.Fixed.Advance == nwv1.AdvanceRolling
 	}
 	return false
 }

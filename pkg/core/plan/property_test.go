@@ -56,8 +56,8 @@ func newHistory(t *rapid.T) *history {
 		return 0
 	}
 	h.compartmentOf = func(n *plan.Node) string {
-		if n.Labels["pool"] != "gpu" {
-			return "" // not selected: it holds the slot that it was admitted to, and no other
+		if !targeted(n) {
+			return "" // it holds the slot that it was admitted to, and no other
 		}
 		if n.Labels["zone"] == "a" {
 			return "zone-a"
@@ -73,6 +73,11 @@ func newHistory(t *rapid.T) *history {
 		h.in.Budgets = []plan.Budget{{Name: "ns/f", Count: new(int32(rapid.IntRange(1, 3).Draw(t, "nodes out of service")))}}
 	}
 	return h
+}
+
+// targeted: selected and not ignored.
+func targeted(n *plan.Node) bool {
+	return n.Labels["pool"] == "gpu" && n.Labels[nwv1.IgnoreLabel] == ""
 }
 
 func (h *history) run() {
@@ -102,6 +107,7 @@ func (h *history) step() {
 	h.checkConserved(out)
 	h.checkWhatIsHeldBack(out)
 	h.checkClusterBudget()
+	h.checkLedger(in.Ledger)
 	if h.losing--; h.losing <= 0 {
 		h.lost = nil
 	}
@@ -148,6 +154,7 @@ func (h *history) quiet() {
 	h.broken, h.foreign = map[string]bool{}, map[string]bool{}
 	for _, n := range h.nodes {
 		n.Ready, n.Unschedulable = true, len(n.CordonOwners) > 0
+		delete(n.Labels, nwv1.IgnoreLabel)
 	}
 	h.mendPull()
 	h.pods = map[string][]*corev1.Pod{}
@@ -273,6 +280,9 @@ func (h *history) moveLabels() {
 		labels := map[string]string{
 			"pool": rapid.SampledFrom([]string{"gpu", "gpu", "cpu"}).Draw(h.rt, "pool"),
 			"zone": rapid.SampledFrom([]string{"a", "b"}).Draw(h.rt, "zone"),
+		}
+		if rapid.IntRange(0, 5).Draw(h.rt, "ignored") == 0 {
+			labels[nwv1.IgnoreLabel] = nwv1.TrueValue
 		}
 		n.Labels = labels
 	}
@@ -448,7 +458,7 @@ func (h *history) ceilingNow(nodeWright, compartment string) (int, bool) {
 	}
 	matched := 0
 	for _, n := range h.nodes {
-		if n.Labels["pool"] == "gpu" && h.compartmentOf(n) == compartment {
+		if targeted(n) && h.compartmentOf(n) == compartment {
 			matched++
 		}
 	}

@@ -351,3 +351,33 @@ func TestHistoryTheCarriedSizeFollowsThePolicy(t *testing.T) {
 	w.settle()
 	require.Equal(t, []int{1, 1, 1, 1}, w.sizes("tune"))
 }
+
+// A node goes from one compartment to another within a round, where the batches have lower numbers. The reconciler dies
+// between the ledger and the record: the admission is not taken for confirmed by the record of the one before.
+func TestHistoryANodeMovesToACompartmentWithFewerBatches(t *testing.T) {
+	w := newWorld(t, 3)
+	one := fixed(1)
+	w.nodes["n03"].Labels["x"], w.nodes["n03"].Ready = "x", false
+	w.nodeWright("tune", func(nw *plan.NodeWright) {
+		policy(count(1), one)(nw)
+		nw.Policy.Compartments = []nwv1.Compartment{zone("rack", count(1), &one, "x")}
+	}, reboot(pkg("tuning", "1.0.0")))
+	protect(w)
+	w.pods["n02"] = []*corev1.Pod{}
+	w.addPod("n02", "ml", "train", map[string]string{"protected": "true"})
+	w.settleUntil(func() bool { return w.nodes["n02"].Records["tune"].Batch == 2 })
+	w.nodes["n02"].Labels["pool"] = "cpu"
+	w.passAndWork(3)
+	require.Equal(t, noderecord.Released, w.nodes["n02"].Records["tune"].Outcome)
+	w.nodes["n02"].Labels["pool"], w.nodes["n02"].Labels["x"] = "gpu", "x"
+	w.lost = func(plan.Decision) bool { return true }
+	w.pass()
+	require.EqualValues(t, 1, w.in.Ledger.Rollouts["tune"].Intents[0].Batch)
+	w.nodes["n03"].Ready, w.lost = true, nil
+	w.pass()
+	require.Equal(t, "rack", w.nodes["n02"].Records["tune"].Compartment)
+	require.Equal(t, plan.WaitingForBatch, w.reason("tune", "n03").Code)
+	w.pods["n02"] = nil
+	w.settle()
+	require.EqualValues(t, 3, w.status("tune").Complete)
+}

@@ -215,7 +215,7 @@ func (w *world) do(d plan.Decision) {
 		w.in.Snapshots[s.SnapshotHash] = s
 	}
 	if d.Record != nil {
-		require.True(w.t, d.Record.AtOrBeyond(before.Round, before.Batch), "a record went back: %s", noderecord.Encode(*d.Record))
+		require.True(w.t, d.Record.Reached(before.Round, before.Order), "a record went back: %s", noderecord.Encode(*d.Record))
 		n.Records[d.NodeWright] = d.Record.Clone()
 	}
 	w.cordon(n, d)
