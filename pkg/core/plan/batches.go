@@ -30,7 +30,7 @@ func (p *pass) admissions(v *view) {
 		}
 		p.admitFrom(v, c, waiting)
 	}
-	for _, m := range v.members {
+	for _, m := range v.busy {
 		p.reasonForRest(v, m)
 	}
 }
@@ -116,7 +116,7 @@ func (v *view) withdrawIntents(compartment string) {
 // endsOf counts the nodes of a batch of the current round.
 func (v *view) endsOf(c *compartment, batch int32) ends {
 	var e ends
-	for _, m := range c.turns {
+	for _, m := range v.turnsIn(c) {
 		if m.rec.Batch == batch {
 			e.add(m)
 		}
@@ -187,7 +187,7 @@ func (v *view) endedNow(m *member) bool {
 func (v *view) incompleteIn(c *compartment) int {
 	n := 0
 	for _, m := range c.members {
-		if !v.endedNow(m) && !m.complete() {
+		if !m.quiet && !v.endedNow(m) && !m.complete() {
 			n++
 		}
 	}
@@ -201,7 +201,7 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 	if c.rules.failureThreshold == 0 || led.Batch == 0 {
 		return
 	}
-	for _, m := range c.uncountedEnds(led) {
+	for _, m := range v.uncountedEnds(c, led) {
 		led = counted(led, m.rec.Order)
 		if m.rec.Outcome == noderecord.Succeeded {
 			led.WindowSucceeded++
@@ -212,15 +212,15 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.progress(c))
 			led.WindowSucceeded, led.WindowFailed = 0, 0
 		}
-		p.keepVerdict(v, c, led, c.failures())
+		p.keepVerdict(v, c, led, v.failuresIn(c))
 		led = v.ledger.Compartments[c.name]
 	}
 }
 
-// failures are the nodes that the compartment admitted in this round and that failed, in the order of their names.
-func (c *compartment) failures() []NodeFailure {
+// failuresIn are the nodes that the compartment admitted in this round and that failed, in the order of their names.
+func (v *view) failuresIn(c *compartment) []NodeFailure {
 	var out []NodeFailure
-	for _, m := range c.turns {
+	for _, m := range v.turnsIn(c) {
 		if m.rec.Outcome == noderecord.Failed {
 			out = append(out, m.failure())
 		}
@@ -229,9 +229,9 @@ func (c *compartment) failures() []NodeFailure {
 }
 
 // uncountedEnds are the ended nodes that no window has counted, in the order of their ends.
-func (c *compartment) uncountedEnds(led fleetv1.LedgerCompartment) []*member {
+func (v *view) uncountedEnds(c *compartment, led fleetv1.LedgerCompartment) []*member {
 	var out []*member
-	for _, m := range c.turns {
+	for _, m := range v.turnsIn(c) {
 		if m.rec.IsOpen() || m.rec.Outcome == noderecord.Released {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 // the order in which they are admitted.
 func (p *pass) candidates(v *view, c *compartment) []*member {
 	var out []*member
-	for _, m := range c.members {
+	for _, m := range c.busy {
 		if !v.wantsAdmission(m) {
 			continue
 		}

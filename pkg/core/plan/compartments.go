@@ -19,11 +19,13 @@ type compartment struct {
 	selected int
 	// members that are assigned to it now, by name.
 	members []*member
+	// busy are those members that are not quiet.
+	busy []*member
 	// ceiling of this pass.
 	ceiling int
 	// holders are the nodes that hold one of its slots.
 	holders map[*member]bool
-	// turns are the members that it admitted in this round, by name.
+	// turns: see turnsIn.
 	turns []*member
 }
 
@@ -82,6 +84,10 @@ func (v *view) divide() {
 			continue
 		}
 		m.compartment.members = append(m.compartment.members, m)
+		if m.quiet {
+			continue
+		}
+		m.compartment.busy = append(m.compartment.busy, m)
 		if v.late == "" && !m.complete() {
 			v.late = m.node.Name
 		}

@@ -44,7 +44,7 @@ func (t *turn) dropInterrupt() {
 	if t.rec.Interrupt == nil {
 		return
 	}
-	_, seen := t.v.executions[t.interruptKey()]
+	_, seen := t.execution(t.interruptKey())
 	if t.rec.Interrupt.NotBefore != nil || !seen && t.m.node.Ready {
 		t.rec.Interrupt = nil
 	}

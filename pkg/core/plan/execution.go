@@ -21,7 +21,7 @@ func (t *turn) collect() {
 		if pkg.Running == "" {
 			continue
 		}
-		e, seen := t.v.executions[t.keyOf(name, pkg)]
+		e, seen := t.execution(t.keyOf(name, pkg))
 		switch {
 		case !seen:
 			t.missing = append(t.missing, name)
@@ -33,6 +33,15 @@ func (t *turn) collect() {
 			t.watch(name, e)
 		}
 	}
+}
+
+// execution that is seen with that key.
+func (t *turn) execution(key ExecutionKey) (Execution, bool) {
+	e := t.v.executions[key]
+	if e == nil {
+		return Execution{}, false
+	}
+	return *e, true
 }
 
 func (t *turn) keyOf(name string, pkg noderecord.Package) ExecutionKey {
@@ -134,7 +143,7 @@ func failureOf(name string, e Execution) *noderecord.Failure {
 // watch looks at an execution that has not ended: trouble that outlasts its tolerance, and deadlines, make the node fail
 // while the execution may still come good.
 func (t *turn) watch(name string, e Execution) {
-	t.running = append(t.running, e)
+	t.running = append(slices.Grow(t.running, len(t.m.node.Executions)-len(t.running)), e)
 	t.watchTrouble(name, e)
 	limit := t.timeoutOf(name, Phase(t.rec.Packages[name].Running))
 	if limit == 0 {

@@ -191,7 +191,7 @@ func FailureSentence(f noderecord.Failure) string {
 
 func (t *turn) becauseInterrupting() {
 	i := t.rec.Interrupt
-	if e, seen := t.v.executions[t.interruptKey()]; seen && !e.Ended() && e.Trouble != "" {
+	if e, seen := t.execution(t.interruptKey()); seen && !e.Ended() && e.Trouble != "" {
 		t.because(e.Trouble, packageRef(i.Packages[0]), "the "+string(i.Type)+" interrupt: "+e.TroubleMessage)
 		return
 	}
@@ -220,7 +220,6 @@ func (t *turn) becauseRunning() {
 // becauseWaiting: nothing can be started. Something runs, waits for its next attempt, for another NodeWright's work, or
 // for a package that it depends on.
 func (t *turn) becauseWaiting(left work) {
-	_, waits := left.ready()
 	switch {
 	case t.anyRunning():
 		t.becauseRunning()
@@ -231,6 +230,7 @@ func (t *turn) becauseWaiting(left work) {
 	case t.p.busyElsewhere(t.m.node, t.v.nw.Name) != activity{}:
 		t.because(OtherInterrupt, "", "the work of another NodeWright on this node has to end first")
 	default:
+		_, waits := left.ready()
 		name := slices.Sorted(maps.Keys(waits))
 		if len(name) == 0 {
 			t.because(Starting, "", "executions are being created")

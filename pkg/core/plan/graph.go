@@ -10,7 +10,7 @@ import (
 // ready are the items whose dependencies are all done, with a package to be removed waiting for those that depend on
 // it. The second result maps each other item to the package that it waits for.
 func (w work) ready() (ready work, waits map[string]string) {
-	waits = map[string]string{}
+	ready, waits = make(work, 0, len(w)), map[string]string{}
 	for _, it := range w {
 		if blocker := w.blockerOf(it); blocker != "" {
 			waits[it.name] = blocker

@@ -131,7 +131,7 @@ func (t *turn) prove() {
 	if i == nil {
 		return
 	}
-	e, seen := t.v.executions[t.interruptKey()]
+	e, seen := t.execution(t.interruptKey())
 	if seen && !e.Ended() {
 		t.running = append(t.running, e)
 		t.watchTrouble(i.Packages[0], e)
@@ -234,7 +234,7 @@ func (t *turn) interruptDone() {
 // interrupting is a turn whose interrupt is in flight.
 func (t *turn) interrupting() {
 	i := t.rec.Interrupt
-	_, seen := t.v.executions[t.interruptKey()]
+	_, seen := t.execution(t.interruptKey())
 	switch {
 	case i.NotBefore != nil && t.waitsForRetry(i.NotBefore):
 		t.because(RetryBackoff, "", "the next attempt of the interrupt is due at "+i.NotBefore.UTC().Format(time.RFC3339))

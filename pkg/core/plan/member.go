@@ -11,9 +11,10 @@ import (
 type member struct {
 	nw   *NodeWright
 	node *Node
-	// pos is the node's position in pass.nodes.
-	pos int
-	rec noderecord.Record
+	// compartment that the node's labels put it in now; nil for a node that is not targeted.
+	compartment *compartment
+	// quiet: see isQuiet.
+	quiet bool
 	// had says that the node has a record of this NodeWright.
 	had bool
 	// selected: the selector matches. targeted: selected, not ignored, taints tolerated.
@@ -22,15 +23,16 @@ type member struct {
 	open bool
 	// standing of the recorded packages.
 	standing standing
-	// excluded is why a selected node is not targeted.
-	excluded *cause
-	// compartment that the node's labels put it in now; nil for a node that is not targeted.
-	compartment *compartment
 	// intent is the node's admission while it is not confirmed.
 	intent *fleetv1.LedgerIntent
 	// reason and decision of this pass, as soon as there are any.
 	reason   *cause
 	decision *Decision
+	rec      noderecord.Record
+	// excluded is why a selected node is not targeted.
+	excluded *cause
+	// pos is the node's position in pass.nodes.
+	pos int
 }
 
 // because sets the reason of the node. The last one counts. It is the only place that sets one.
@@ -53,6 +55,13 @@ func (m *member) decide(d Decision) {
 // complete reports whether the node has everything that is wanted and no turn is open on it.
 func (m *member) complete() bool {
 	return m.standing.done && !m.rec.IsOpen() && !(m.rec.Outcome == noderecord.Failed && m.rec.NodeWright != "" && m.ownsCordon())
+}
+
+// isQuiet tells the nodes apart of which nothing is to be done and nothing to be waited for: most of them, most of the
+// time. A pass looks at them once; only an admission that is not confirmed yet can make one of them interesting.
+func (m *member) isQuiet() bool {
+	return m.targeted && m.complete() && m.rec.Outcome != noderecord.Failed && m.rec.Interrupt == nil && !m.standing.running &&
+		!m.standing.untidy && !m.ownsCordon() && m.malformed() == ""
 }
 
 // ownsCordon reports whether the NodeWright owns a cordon of the node.

@@ -41,9 +41,11 @@ func Compute(in Input) Output {
 // pass is the working memory of one Compute.
 type pass struct {
 	in Input
-	// nodes by name; position is where a UID is in them.
+	// nodes by name; position is where a UID is in them, once somebody asked.
 	nodes    []*Node
 	position map[types.UID]int
+	// marked are the nodes on which a NodeWright that is gone may have left something.
+	marked []*Node
 	// snapshots are Input.Snapshots.
 	snapshots map[string]*desired.Package
 	views     []*view
@@ -73,14 +75,7 @@ func newPass(in Input) *pass {
 	for i := range ordered {
 		p.views = append(p.views, newView(&ordered[i], len(p.nodes)))
 	}
-	for pos := range p.nodes { // node by node, so that what one says is looked at while it is at hand
-		for _, v := range p.views {
-			p.meet(v, pos)
-		}
-	}
-	for _, v := range p.views {
-		v.divide()
-	}
+	p.meetNodes()
 	p.caps = capsOf(in.Budgets, p.nodes)
 	return p
 }
@@ -91,9 +86,23 @@ func (p *pass) readNodes() {
 		p.nodes = append(p.nodes, &p.in.Nodes[i])
 	}
 	slices.SortFunc(p.nodes, func(a, b *Node) int { return compareStrings(a.Name, b.Name) })
-	p.position = make(map[types.UID]int, len(p.nodes))
+}
+
+// meetNodes lets every NodeWright see every node: node by node, so that what one says is looked at while it is at hand.
+func (p *pass) meetNodes() {
 	for pos, n := range p.nodes {
-		p.position[n.UID] = pos
+		records := 0
+		for _, v := range p.views {
+			if p.meet(v, pos) {
+				records++
+			}
+		}
+		if records < len(n.Records) || len(n.CordonOwners) > 0 {
+			p.marked = append(p.marked, n)
+		}
+	}
+	for _, v := range p.views {
+		v.divide()
 	}
 }
 

@@ -11,27 +11,36 @@ import (
 // findHolders finds the nodes that hold a slot of each compartment: everything that is out of service or at work
 // because of us. A node whose labels moved holds one in the compartment that admitted it and in the one it is in now.
 func (v *view) findHolders() {
-	for _, m := range v.members {
+	for _, m := range v.busy {
 		if m.rec.IsOpen() {
 			v.setOpen(m)
 		}
-		admittedBy := v.admittedBy(m)
 		if v.holdsSlot(m) {
-			admittedBy.hold(m)
+			v.admittedBy(m).hold(m)
 			m.compartment.hold(m)
-		}
-		if admittedBy != nil && v.current(m.rec) {
-			admittedBy.turns = append(admittedBy.turns, m)
-		}
-	}
-	for _, m := range v.departed {
-		if c := v.admittedBy(m); c != nil && v.current(m.rec) {
-			c.turns = append(c.turns, m)
 		}
 	}
 	for _, m := range v.pending {
 		v.setOpen(m)
 		v.named[m.intent.Compartment].hold(m)
+	}
+}
+
+// turnsIn are the nodes that a compartment admitted in this round, those that departed last.
+func (v *view) turnsIn(c *compartment) []*member {
+	if !v.grouped {
+		v.grouped = true
+		v.groupTurns(v.members)
+		v.groupTurns(v.departed)
+	}
+	return c.turns
+}
+
+func (v *view) groupTurns(members []*member) {
+	for _, m := range members {
+		if c := v.admittedBy(m); c != nil && v.current(m.rec) {
+			c.turns = append(c.turns, m)
+		}
 	}
 }
 

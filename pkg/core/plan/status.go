@@ -41,7 +41,12 @@ func (p *pass) status(v *view) Status {
 	}
 	counts := map[Code]*ReasonCount{}
 	for _, m := range v.members {
-		if m.reason != nil {
+		switch {
+		case m.reason == nil:
+		case m.reason == causeComplete && m.quiet:
+			s.Total++
+			s.Complete++
+		default:
 			s.count(m)
 			countReason(counts, m)
 		}
@@ -119,7 +124,7 @@ func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
 	}
 	for _, m := range c.members {
 		switch {
-		case m.complete():
+		case m.quiet || m.complete():
 			out.Complete++
 		case m.rec.Outcome == noderecord.Failed && v.current(m.rec):
 			out.Failed++

@@ -13,7 +13,7 @@ func (p *pass) sweep() {
 	for _, v := range p.views {
 		known[v.nw.Name] = true
 	}
-	for _, n := range p.nodes {
+	for _, n := range p.marked {
 		for _, name := range leftBehind(n, known) {
 			p.sweepNode(n, name)
 		}

@@ -14,8 +14,8 @@ import (
 func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 
 // meet reads what a node says about a NodeWright, if it matters to it: if it is selected, if it still has a turn open, or
-// if its cordon is owned.
-func (p *pass) meet(v *view, pos int) {
+// if its cordon is owned. It tells whether the node has a record of it.
+func (p *pass) meet(v *view, pos int) bool {
 	n := p.nodes[pos]
 	rec, had := n.Records[v.nw.Name]
 	v.newest = max(v.newest, rec.Round)
@@ -25,7 +25,7 @@ func (p *pass) meet(v *view, pos int) {
 		if rec.Outcome == noderecord.Succeeded || rec.Outcome == noderecord.Failed {
 			v.departed = append(v.departed, &member{nw: v.nw, node: n, pos: pos, rec: rec})
 		}
-		return
+		return had
 	}
 	m := v.newMember()
 	m.node, m.pos, m.rec, m.had, m.selected = n, pos, rec, had, selected
@@ -34,13 +34,19 @@ func (p *pass) meet(v *view, pos int) {
 	if m.targeted {
 		v.assign(m)
 	}
-	for _, e := range n.Executions {
-		if e.NodeWright == v.nw.Name {
+	for i := range n.Executions {
+		if e := &n.Executions[i]; e.NodeWright == v.nw.Name {
 			v.executions[e.ExecutionKey] = e
 		}
 	}
 	v.at[pos] = m
 	v.members = append(v.members, m)
+	if m.quiet = m.isQuiet(); m.quiet {
+		m.because(causeComplete) // until something else is known
+		return had
+	}
+	v.busy = append(v.busy, m)
+	return had
 }
 
 // selects reports whether a selector selects a node; nil selects all.

@@ -13,7 +13,7 @@ func (p *pass) tidy() {
 		if v.held != nil {
 			continue
 		}
-		for _, m := range v.members {
+		for _, m := range v.busy {
 			if m.mayTidy() {
 				p.tidyRecord(v, m)
 			}

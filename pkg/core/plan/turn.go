@@ -31,7 +31,7 @@ type turn struct {
 
 // turns moves every node that is under way one step on.
 func (p *pass) turns(v *view) {
-	for _, m := range v.members {
+	for _, m := range v.busy {
 		if m.intent == nil && m.had && m.malformed() == "" && m.anythingLeft() {
 			t := p.newTurn(v, m)
 			t.step()

@@ -10,8 +10,8 @@ import (
 // view is one NodeWright in this pass.
 type view struct {
 	nw *NodeWright
-	// members in the order of their names.
-	members []*member
+	// members in the order of their names; busy are those that are not quiet.
+	members, busy []*member
 	// departed are nodes that ended a turn and are no longer selected. Where that was in this round they count in their
 	// batch: taking a failed node out of the selection does not make it a good one.
 	departed []*member
@@ -35,10 +35,12 @@ type view struct {
 	// pending are the nodes with an unconfirmed intent; confirmed intents, by node UID, can be dropped with the next write.
 	pending   []*member
 	confirmed map[types.UID]bool
+	// grouped says that the compartments know their turns, see turnsIn.
+	grouped bool
 	// open counts the nodes with a turn under way or an intent.
 	open int
 	// executions by key.
-	executions map[ExecutionKey]Execution
+	executions map[ExecutionKey]*Execution
 	// newest is the highest round that the record of any node names, selected or not, so that rounds only ever grow: also
 	// when the ledger was lost or the object was created anew. A node whose record is ahead of the ledger could never be
 	// admitted, as its record would count as the confirmation.
@@ -57,7 +59,7 @@ type view struct {
 func newView(nw *NodeWright, nodes int) *view {
 	v := &view{
 		nw: nw, at: make([]*member, nodes), selector: selectorOf(nw.Spec.NodeSelectors), compartments: declared(nw),
-		executions: map[ExecutionKey]Execution{}, confirmed: map[types.UID]bool{}, named: map[string]*compartment{},
+		executions: map[ExecutionKey]*Execution{}, confirmed: map[types.UID]bool{}, named: map[string]*compartment{},
 	}
 	v.index = indexOf(v.compartments)
 	for _, c := range v.compartments {

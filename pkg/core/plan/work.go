@@ -101,7 +101,7 @@ func workOf(set *desired.Set, rec noderecord.Record, snapshots map[string]*desir
 			continue
 		}
 		if it := wantedItem(def, have, snapshots); !it.done() {
-			w = append(w, it)
+			w = append(slices.Grow(w, len(set.Packages)-len(w)), it)
 		}
 	}
 	leaving := removals(set, rec, snapshots)
