@@ -98,9 +98,11 @@ type Rollout struct {
 type memory struct {
 	ledger  fleetv1.LedgerSpec
 	version string // of the ledger; empty: to be read again
+	unsure  bool   // a write of the ledger was not answered, and none was since: it may still take effect
 	epoch   int64
 	evict   evictionMemory
 	resting restingMemory
+	pods    podMemory
 	reasons map[reasonKey]plan.Code
 	swept   time.Time // Jobs
 	tidied  time.Time // stored definitions and configurations
@@ -267,9 +269,10 @@ func (r *Rollout) putLedger(ctx context.Context, spec fleetv1.LedgerSpec, versio
 	return r.Ledger.Put(ctx, spec, version)
 }
 
-// readLedger reads the ledger again when a write of it was refused or its answer was lost.
+// readLedger reads the ledger again when a write of it was refused, and, when an answer was lost, in each pass until a
+// write is answered: the lost one may take effect after the first look.
 func (r *Rollout) readLedger(ctx context.Context) error {
-	if r.memory.version != "" {
+	if r.memory.version != "" && !r.memory.unsure {
 		return nil
 	}
 	spec, version, err := r.getLedger(ctx)
@@ -283,29 +286,6 @@ func (r *Rollout) readLedger(ctx context.Context) error {
 	return nil
 }
 
-// plan computes, lists the pods of the nodes that the plan asks for, and computes once more. A node whose pods could not
-// be listed waits; the error asks for another pass, as nothing else would.
-func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error) {
-	out := plan.Compute(*in)
-	if len(out.NeedPods) == 0 {
-		return out, nil
-	}
-	byName := make(map[string]*plan.Node, len(in.Nodes))
-	for i := range in.Nodes {
-		byName[in.Nodes[i].Name] = &in.Nodes[i]
-	}
-	err := r.forEach(out.NeedPods, func(name string) error {
-		ctx, cancel := r.bounded(ctx)
-		defer cancel()
-		pods, err := r.Observer.Pods(ctx, name)
-		if err == nil {
-			byName[name].Pods, byName[name].PodsListed = pods, true
-		}
-		return err
-	})
-	return plan.Compute(*in), err
-}
-
 // commit swaps the ledger. written is false if somebody else wrote it.
 func (r *Rollout) commit(ctx context.Context, spec *fleetv1.LedgerSpec) (written bool, err error) {
 	if spec == nil {
@@ -313,10 +293,10 @@ func (r *Rollout) commit(ctx context.Context, spec *fleetv1.LedgerSpec) (written
 	}
 	next, swapped, err := r.putLedger(ctx, *spec, r.memory.version)
 	if err != nil || !swapped {
-		r.memory.version = ""
+		r.memory.version, r.memory.unsure = "", r.memory.unsure || err != nil
 		return false, err
 	}
-	r.memory.ledger, r.memory.version = *spec, next
+	r.memory.ledger, r.memory.version, r.memory.unsure = *spec, next, false
 	return true, nil
 }
 
