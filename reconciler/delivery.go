@@ -251,6 +251,6 @@ func timeoutOf(fleet *fleetv1.Fleet) time.Duration {
 
 func (r *Delivery) forget(request ctrl.Request) {
 	r.memory.forget(request.NamespacedName)
-	r.Statuses.Forget(request.NamespacedName)
+	r.Statuses.Forget(request.NamespacedName, "the Fleet was deleted before the end")
 	r.Metrics.forget(request.NamespacedName)
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
 
 // deliveryFinalizer holds a Fleet whose objects have to go with it. A Fleet that orphans them carries none: its deletion
@@ -47,6 +48,9 @@ func (r *Delivery) finalize(ctx context.Context, fleet *fleetv1.Fleet) error {
 	if fleet.Spec.DeletionPolicy == fleetv1.DeletionPrune {
 		changes, err := r.Applier.Prune(ctx, fleet, entries(fleet))
 		r.reportChanges(p, changes)
+		if failure, ok := asFailure(err); ok { // a Fleet that does not go has no other way to say why
+			r.event(p, happening{warning, failure.Reason, report.ActionPrune, failure.Message})
+		}
 		if err != nil {
 			return fmt.Errorf("prune deleted fleet: %w", err)
 		}

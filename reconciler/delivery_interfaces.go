@@ -67,6 +67,7 @@ type CommitStatuses interface {
 	// Want replaces what the Fleet's commits shall show, and returns by commit the final states that the forge is known to
 	// show. The error says in one sentence why nothing can be written for this Fleet.
 	Want(ctx context.Context, fleet *fleetv1.Fleet, statuses []report.CommitStatus) (map[string]report.CommitState, error)
-	// Forget drops a Fleet that is gone; what its commits show as not final is ended.
-	Forget(fleet types.NamespacedName)
+	// Forget drops a Fleet that is gone or wants no statuses any more; what its commits show as not final is ended, with the
+	// reason.
+	Forget(fleet types.NamespacedName, why string)
 }

@@ -151,7 +151,8 @@ func (r *Delivery) patchStatus(ctx context.Context, p *deliveryPass) error {
 // reportCommits notes which commits are about to show something that is not final, then hands all statuses over.
 func (r *Delivery) reportCommits(ctx context.Context, p *deliveryPass, view report.Delivery) error {
 	if p.fleet.Spec.Checks == nil || !report.CanWrite(p.fleet.Spec.Checks.Provider) {
-		return nil
+		r.Statuses.Forget(keyOf(p.fleet), "the Fleet writes no commit statuses any more")
+		return r.writeOpen(ctx, p, nil)
 	}
 	wanted := view.CommitStatuses()
 	if err := r.writeOpen(ctx, p, report.StillOpen(openCommits(p.fleet), wanted, nil)); err != nil {

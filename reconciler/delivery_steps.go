@@ -254,8 +254,12 @@ func entries(fleet *fleetv1.Fleet) []fleetv1.InventoryEntry {
 	return slices.Clone(fleet.Status.Inventory.Entries)
 }
 
+// setInventory leaves an empty one out: the API server takes no inventory without entries.
 func setInventory(fleet *fleetv1.Fleet, entries []fleetv1.InventoryEntry) {
-	fleet.Status.Inventory = &fleetv1.Inventory{Entries: entries}
+	fleet.Status.Inventory = nil
+	if len(entries) > 0 {
+		fleet.Status.Inventory = &fleetv1.Inventory{Entries: entries}
+	}
 }
 
 func inventoryOf(objects []*unstructured.Unstructured) []fleetv1.InventoryEntry {

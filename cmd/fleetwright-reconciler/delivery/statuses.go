@@ -22,6 +22,7 @@ type statuses struct {
 	recorder events.EventRecorder
 	options  forge.ReporterOptions
 	insecure bool
+	local    bool
 	wake     chan struct{}
 
 	mu      sync.Mutex
@@ -47,8 +48,8 @@ type speaker struct {
 
 func newStatuses(s secrets, recorder events.EventRecorder, o Options) *statuses {
 	return &statuses{
-		secrets: s, recorder: recorder, options: o.Reporter, insecure: o.AllowInsecureHTTP, wake: make(chan struct{}, 1),
-		writers: map[target]*writer{}, fleets: map[types.NamespacedName]*speaker{},
+		secrets: s, recorder: recorder, options: o.Reporter, insecure: o.AllowInsecureHTTP, local: o.AllowLocal,
+		wake: make(chan struct{}, 1), writers: map[target]*writer{}, fleets: map[types.NamespacedName]*speaker{},
 	}
 }
 
@@ -107,18 +108,23 @@ func (s *statuses) register(to target, name string, fleet *fleetv1.Fleet, wanted
 			return fmt.Errorf("no commit statuses: spec.checks.context %q is used by Fleet %s for this repository too; choose another", name, other)
 		}
 	}
+	s.leave(s.fleets[me], to, name)
 	s.fleets[me] = &speaker{target: to, context: name, wanted: wanted, object: corev1.ObjectReference{
 		APIVersion: fleetv1.GroupVersion.String(), Kind: fleetv1.KindFleet, Namespace: fleet.Namespace, Name: fleet.Name, UID: fleet.UID,
 	}}
 	return nil
 }
 
-// Forget ends what a deleted Fleet left open.
-func (s *statuses) Forget(fleet types.NamespacedName) {
+// Forget ends what a Fleet left open.
+func (s *statuses) Forget(fleet types.NamespacedName, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	had := s.fleets[fleet]
+	s.end(s.fleets[fleet], why)
 	delete(s.fleets, fleet)
+}
+
+// end makes final what a Fleet has open; the caller holds the lock.
+func (s *statuses) end(had *speaker, why string) {
 	if had == nil || s.writers[had.target] == nil {
 		return
 	}
@@ -126,9 +132,23 @@ func (s *statuses) Forget(fleet types.NamespacedName) {
 		if status.State.Final() {
 			continue
 		}
-		status.State, status.Description = report.CommitError, "the Fleet was deleted before the end"
+		status.State, status.Description = report.CommitError, why
 		_ = s.writers[had.target].reporter.Want(toForge(status, had.context)) // it was wanted before, so it is well-formed
 	}
+}
+
+// leave is for a Fleet that speaks elsewhere from now on, or with another Secret. The caller holds the lock.
+func (s *statuses) leave(had *speaker, to target, name string) {
+	if had == nil || had.target == to && had.context == name || s.writers[had.target] == nil {
+		return
+	}
+	before := had.target
+	before.key = to.key
+	if before == to && had.context == name { // the other writer says the same from now on; this one must not come behind it
+		s.writers[had.target].reporter.Forget(name)
+		return
+	}
+	s.end(had, "the Fleet reports elsewhere now, as "+name)
 }
 
 // observed tells the Fleet's people that a status could not be written.

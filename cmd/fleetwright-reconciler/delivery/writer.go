@@ -91,18 +91,18 @@ func (s *statuses) install(to target, provider forge.Provider, data map[string][
 func (s *statuses) provider(to target, data map[string][]byte) (forge.Provider, error) {
 	switch to.provider {
 	case fleetv1.ProviderGitNotes:
-		auth, err := notesAuth(to.repository, data, s.insecure)
-		if err != nil {
-			return nil, err
-		}
-		return forge.NewGitNotes(forge.GitNotesConfig{URL: to.repository, Auth: auth, CABundle: data["ca.crt"]}), nil
+		return s.notes(to.repository, data)
 	case fleetv1.ProviderGitea:
 		server, owner, name, err := forge.ParseRepositoryURL(to.repository)
 		if err != nil {
 			return nil, err
 		}
+		server = cmp.Or(to.server, server)
+		if err := s.checkServerURL(server); err != nil {
+			return nil, err
+		}
 		return forge.NewGitea(forge.GiteaConfig{
-			URL: cmp.Or(to.server, server), Owner: owner, Repository: name,
+			URL: server, Owner: owner, Repository: name,
 			Token: strings.TrimSpace(string(data["token"])), CABundle: data["ca.crt"],
 		})
 	case fleetv1.ProviderGitHub, fleetv1.ProviderGitLab, fleetv1.ProviderBitbucket, fleetv1.ProviderAzureDevOps:

@@ -30,6 +30,8 @@ const (
 	refusals = 3
 	// keepWrites is after how many writes the objects in memory are dropped and read afresh.
 	keepWrites = 64
+	// maxAbandoned is how many calls may outlive their context.
+	maxAbandoned = 8
 )
 
 // GitNotesConfig says where the notes live. The same values serve as for fetching the source.
@@ -51,6 +53,7 @@ type GitNotesConfig struct {
 type GitNotes struct {
 	cfg    GitNotesConfig
 	redact redactor
+	calls  chan struct{} // holds one value for each call that has not ended
 	turn   chan struct{} // holds one value while nobody works: the snapshot below is not for two at a time
 	last   *snapshot
 }
@@ -70,7 +73,7 @@ func NewGitNotes(cfg GitNotesConfig) *GitNotes {
 	if cfg.Pause == nil {
 		cfg.Pause = pause
 	}
-	n := &GitNotes{cfg: cfg, redact: secretsOf(cfg), turn: make(chan struct{}, 1)}
+	n := &GitNotes{cfg: cfg, redact: secretsOf(cfg), turn: make(chan struct{}, 1), calls: make(chan struct{}, maxAbandoned)}
 	n.turn <- struct{}{}
 	return n
 }
@@ -170,12 +173,37 @@ func (n *GitNotes) race(ctx context.Context, s Status) error {
 		if head != refused {
 			refused, count = head, 0
 		}
+		if saysLocked(lost.Message) {
+			continue // another writer has just begun
+		}
 		if count++; count >= refusals { // nobody else writes: it is not a race
 			return permanent(lost.Op, lost.Message)
 		}
 	}
 	lost.Message = fmt.Sprintf("other writers won the race for %s %d times: %s", NotesRef, pushAttempts, lost.Message)
 	return lost
+}
+
+// bounded ends with the context, whatever the call does: go-git's SSH transport knows no end for the handshake, and a server
+// that accepts and stays silent would hold up every later status. The call is left alone then, together with the memory that
+// it works on; of such calls there are at most maxAbandoned.
+func (n *GitNotes) bounded(ctx context.Context, call func() error) error {
+	select {
+	case n.calls <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-n.calls }()
+		done <- call()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // orNil keeps a nil pointer from becoming an error that is not nil.
@@ -197,9 +225,11 @@ func (n *GitNotes) push(ctx context.Context, snap *snapshot, s Status) (perr *Pr
 	if !changed {
 		return nil, true
 	}
-	err = n.remote(snap.store).PushContext(ctx, &git.PushOptions{
-		RefSpecs: []config.RefSpec{config.RefSpec(NotesRef + ":" + NotesRef)}, // no "+": never force
-		Auth:     n.cfg.Auth, CABundle: n.cfg.CABundle,
+	err = n.bounded(ctx, func() error {
+		return n.remote(snap.store).PushContext(ctx, &git.PushOptions{
+			RefSpecs: []config.RefSpec{config.RefSpec(NotesRef + ":" + NotesRef)}, // no "+": never force
+			Auth:     n.cfg.Auth, CABundle: n.cfg.CABundle,
+		})
 	})
 	if err == nil || errors.Is(err, git.NoErrAlreadyUpToDate) {
 		snap.head, snap.writes = head, snap.writes+1
@@ -235,7 +265,11 @@ func (n *GitNotes) remote(store *memory.Storage) *git.Remote {
 
 // head is the hash that the server advertises for the notes ref; zero if there is none or the repository is empty.
 func (n *GitNotes) head(ctx context.Context) (plumbing.Hash, error) {
-	refs, err := n.remote(memory.NewStorage()).ListContext(ctx, &git.ListOptions{Auth: n.cfg.Auth, CABundle: n.cfg.CABundle})
+	var refs []*plumbing.Reference
+	err := n.bounded(ctx, func() (err error) {
+		refs, err = n.remote(memory.NewStorage()).ListContext(ctx, &git.ListOptions{Auth: n.cfg.Auth, CABundle: n.cfg.CABundle})
+		return err
+	})
 	if err != nil && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		return plumbing.ZeroHash, err
 	}
@@ -253,9 +287,11 @@ func (n *GitNotes) fetch(ctx context.Context, head plumbing.Hash) (*snapshot, er
 	if head.IsZero() {
 		return snap, nil
 	}
-	err := n.remote(snap.store).FetchContext(ctx, &git.FetchOptions{
-		RefSpecs: []config.RefSpec{config.RefSpec("+" + NotesRef + ":" + NotesRef)},
-		Depth:    1, Tags: git.NoTags, Auth: n.cfg.Auth, CABundle: n.cfg.CABundle,
+	err := n.bounded(ctx, func() error {
+		return n.remote(snap.store).FetchContext(ctx, &git.FetchOptions{
+			RefSpecs: []config.RefSpec{config.RefSpec("+" + NotesRef + ":" + NotesRef)},
+			Depth:    1, Tags: git.NoTags, Auth: n.cfg.Auth, CABundle: n.cfg.CABundle,
+		})
 	})
 	if err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate) {
 		return nil, err
@@ -297,6 +333,13 @@ func saysReadOnly(message string) bool {
 		}
 	}
 	return false
+}
+
+// saysLocked recognises a server on which another push holds the ref: nobody has moved it yet, and somebody is about to. Git's
+// own server says no more than "failed to update ref"; a hook's refusal reads otherwise.
+func saysLocked(message string) bool {
+	message = strings.ToLower(message)
+	return strings.Contains(message, "failed to update ref") || strings.Contains(message, "lock")
 }
 
 // httpAnswer finds the HTTP answer below go-git's error, which does not unwrap.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,7 +16,9 @@ import (
 	"time"
 
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge"
 	"github.com/fleetwright/fleetwright/test/gitserver"
@@ -234,6 +237,42 @@ func TestRefusedByHookIsPermanent(t *testing.T) {
 	err := notesOf(server).SetStatus(t.Context(), status(commit, forge.Success, "done"))
 	require.EqualError(t, err, "push status to git notes: command error on refs/notes/fleetwright: hook declined")
 	require.Equal(t, forge.Permanent, forge.ClassOf(err))
+}
+
+// TestLockedRefIsARace: a push of another cluster that holds the ref for a moment is no refusal, which would be held for an hour.
+func TestLockedRefIsARace(t *testing.T) {
+	server, commit := serve(t, gitserver.Options{})
+	require.NoError(t, notesOf(server).SetStatus(t.Context(), status(commit, forge.Pending, "0/24 nodes")))
+	lock := filepath.Join(server.Path("fleet"), "refs", "notes", "fleetwright.lock")
+	require.NoError(t, os.WriteFile(lock, nil, 0o644))
+	tries := 0
+	notes := forge.NewGitNotes(forge.GitNotesConfig{URL: server.URL("fleet"), Pause: func(context.Context, time.Duration) {
+		if tries++; tries == 5 {
+			require.NoError(t, os.Remove(lock))
+		}
+	}})
+	require.NoError(t, notes.SetStatus(t.Context(), status(commit, forge.Success, "24/24 nodes")))
+	require.Equal(t, 5, tries)
+}
+
+// TestSilentSSHServerHoldsUpNobody: go-git's SSH transport does not end with its context while it shakes hands.
+func TestSilentSSHServerHoldsUpNobody(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel and never answers
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, listener.Close()) })
+	notes := forge.NewGitNotes(forge.GitNotesConfig{
+		URL: "ssh://git@" + listener.Addr().String() + "/fleet.git",
+		Auth: &gitssh.Password{User: "git", Password: "x", HostKeyCallbackHelper: gitssh.HostKeyCallbackHelper{
+			HostKeyCallback: ssh.InsecureIgnoreHostKey(), //nolint:gosec // nobody answers
+		}},
+	})
+	for range 10 { // more often than calls may be left alone
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err = notes.Statuses(ctx, strings.Repeat("ab", 20))
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, forge.Retry, forge.ClassOf(err))
+	}
 }
 
 func TestGitNotesErrors(t *testing.T) {

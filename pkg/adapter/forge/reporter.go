@@ -129,6 +129,17 @@ func (r *Reporter) Want(s Status) error {
 	return nil
 }
 
+// Forget drops what is wanted under a context: another Reporter takes over. A call that is under way may still take effect.
+func (r *Reporter) Forget(context string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.entries {
+		if k.context == context {
+			delete(r.entries, k)
+		}
+	}
+}
+
 // evict makes room by forgetting the settled statuses that were wanted longest ago.
 func (r *Reporter) evict() {
 	if len(r.entries) < keepEntries {
