@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -116,6 +118,58 @@ func TestFailedListOfPodsBringsAnotherPass(t *testing.T) {
 		}
 	}
 	require.EqualError(t, err, "list pods of node n0: the server answered 500")
+}
+
+// A node that waits for its pods is listed as often as a drain looks again, whatever wakes the loop; and before anything is
+// started on it, its pods are listed in that very pass.
+func TestWaitingNodesAreListedSeldom(t *testing.T) {
+	w, r := newRolloutWorld(t)
+	r.Settings.DrainRetry = 5 * time.Second
+	object := &nwv1.NodeWright{Spec: w.in.NodeWrights[0].Spec}
+	object.Name, object.UID = "tune", "nw"
+	p := object.Spec.Packages["tuning"]
+	p.Interrupt = &nwv1.Interrupt{Type: nwv1.InterruptReboot}
+	object.Spec.Packages["tuning"] = p
+	object.Spec.PodNonInterruptLabels.MatchLabels = map[string]string{"training": "yes"}
+	w.in.NodeWrights[0].Spec = object.Spec
+	w.in.NodeWrights[0].Desired, _ = desired.Resolve(object, nil)
+	w.in.Nodes = []plan.Node{{Name: "n0", UID: "n0", Ready: true, BootID: "b", Unschedulable: true}}
+	training := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "ml", UID: "p", Labels: map[string]string{"training": "yes"}}}
+	training.Status.Phase = corev1.PodRunning
+	w.pods = []*corev1.Pod{training}
+	lists := func() (n int) {
+		for _, line := range w.log {
+			if line == "list pods of n0" {
+				n++
+			}
+		}
+		return n
+	}
+	for lists() == 0 {
+		_, err := r.Pass(context.Background())
+		require.NoError(t, err)
+	}
+	for range 20 {
+		w.now = w.now.Add(200 * time.Millisecond)
+		next, err := r.Pass(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, noon.Add(5*time.Second), next, "it looks again in time")
+	}
+	require.Equal(t, 1, lists())
+	require.NotContains(t, w.log, "Run n0")
+	w.pods = nil // the training run ends
+	w.now = noon.Add(5 * time.Second)
+	_, err := r.Pass(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, 2, lists())
+	require.Contains(t, w.log, "Run n0")
+}
+
+// What is remembered is never acted by.
+func TestActingNeedsANewList(t *testing.T) {
+	start := []plan.ExecutionSpec{{}}
+	decisions := []plan.Decision{{Node: "a", Start: start}, {Node: "b"}, {Node: "a", Start: start}, {Node: "c", Evict: []plan.Eviction{{}}}, {Node: "d", Start: start}}
+	require.Equal(t, []string{"a", "c"}, actingOn(decisions, map[string]bool{"a": true, "b": true, "c": true}))
 }
 
 // An execution of a node that is gone must not begin on another node of that name.

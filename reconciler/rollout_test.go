@@ -35,6 +35,7 @@ type rolloutWorld struct {
 	refuse  bool  // the next swap
 	fail    error // of Do, for node n1
 	blind   error // of Pods
+	pods    []*corev1.Pod
 	now     time.Time
 	status  map[string]*nwv1.NodeWright
 	events  []report.RolloutEvent
@@ -55,7 +56,7 @@ func (w *rolloutWorld) Observe(_ context.Context, now time.Time) (plan.Input, er
 
 func (w *rolloutWorld) Pods(_ context.Context, node string) ([]*corev1.Pod, error) {
 	w.note("list pods of %s", node)
-	return nil, w.blind
+	return w.pods, w.blind
 }
 
 func (w *rolloutWorld) Fresh(context.Context) error { w.note("fresh view"); return nil }

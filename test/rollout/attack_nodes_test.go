@@ -47,7 +47,7 @@ func TestAttackOneNodeHangs(t *testing.T) {
 	require.NoError(t, err)
 	hold := proxy.Hold(cluster.Match{Verb: "patch", Resource: "nodes", Name: nodes[0]}, cluster.Always)
 	w.config = proxy.ConfigFor(w.config)
-	w.startWith(func(loop *reconciler.Rollout) { loop.Timeout = 300 * time.Millisecond })
+	w.startWith(func(loop *reconciler.Rollout) { loop.Timeout = 2 * time.Second })
 	w.create(w.nodeWright("hangs", func(nw *nwv1.NodeWright) { nw.Spec.InterruptionBudget = count(3) }))
 	nw := w.awaitStatus("hangs", "the others are done", func(nw *nwv1.NodeWright) bool { return nw.Status.CompleteNodes == "5/6" })
 	require.Contains(t, nw.Status.Reasons[0].Message, "the API server did not answer in time")

@@ -43,7 +43,11 @@ func (o *Observer) executions(ctx context.Context, now time.Time) ([]plan.Execut
 				return nil, err
 			}
 		}
-		out = append(out, Execution(job, own))
+		e := Execution(job, own)
+		if len(own) == 0 {
+			e = withoutPod(e, o.namespace, now)
+		}
+		out = append(out, e)
 		uids = append(uids, job.UID)
 	}
 	o.jobs.stamp(out, uids, now)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -45,6 +46,21 @@ func trouble(pod *corev1.Pod) (plan.Code, string) {
 		}
 	}
 	return "", ""
+}
+
+// podless is how long a Job may be without a pod before that is a trouble of its own.
+const podless = time.Minute
+
+// withoutPod says so where nothing makes a pod of a Job. The reason stands in an event of the Job; the node waits for it, as
+// for resources.
+func withoutPod(e plan.Execution, namespace string, now time.Time) plan.Execution {
+	if e.Ended() || e.Suspended || now.Sub(e.Created) < podless {
+		return e
+	}
+	e.Trouble = plan.InsufficientResources
+	e.TroubleMessage = fmt.Sprintf("no pod is made of Job %s/%s: a quota, the PriorityClass or pod security may forbid it; its events say why",
+		namespace, e.Name)
+	return e
 }
 
 func waitingMessage(s corev1.ContainerStatus, w *corev1.ContainerStateWaiting) string {
