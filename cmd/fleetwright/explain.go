@@ -56,7 +56,7 @@ found as kubectl finds it: --kubeconfig, the files of KUBECONFIG, or ~/.kube/con
 	f := cmd.Flags()
 	f.StringVarP(&o.Namespace, "namespace", "n", fleetv1.DefaultNamespace, "namespace of the reconciler and its executions")
 	f.StringVarP(&o.Output, "output", "o", "text", "format of the result: text or json")
-	o.Kubeconfig.bind(f)
+	o.Kubeconfig.bind(cmd)
 	return cmd
 }
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -22,20 +22,22 @@ func newKubeconfig() *kubeconfig {
 	return &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 }
 
-// shownOverrides are the flags of kubectl that the help text shows; the others are there too.
-var shownOverrides = map[string]bool{"context": true, "as": true, "request-timeout": true}
+// quietFlags are flags of kubectl that work here too and that the help text leaves out.
+var quietFlags = []string{
+	"as-group", "as-uid", "as-user-extra", "certificate-authority", "client-certificate", "client-key", "cluster", "disable-compression",
+	"insecure-skip-tls-verify", "password", "proxy-url", "server", "tls-server-name", "token", "user", "username",
+}
 
 // bind adds kubectl's flags. Its --namespace is left to the command, which means the reconciler's.
-func (k *kubeconfig) bind(f *pflag.FlagSet) {
+func (k *kubeconfig) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&k.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file (default: those of KUBECONFIG, or ~/.kube/config)")
 	flags := clientcmd.RecommendedConfigOverrideFlags("")
 	flags.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{}
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	clientcmd.BindOverrideFlags(&k.overrides, own, flags)
-	own.VisitAll(func(flag *pflag.Flag) {
-		flag.Hidden = !shownOverrides[flag.Name]
-		f.AddFlag(flag)
-	})
+	clientcmd.BindOverrideFlags(&k.overrides, f, flags)
+	for _, name := range quietFlags {
+		_ = f.MarkHidden(name) // fails only where the library does not have the flag
+	}
 }
 
 // config is the client configuration of the chosen context.
