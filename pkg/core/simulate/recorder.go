@@ -176,24 +176,27 @@ func (r *recorder) verdicts(h *history, now time.Time, l ledgers) {
 		}
 		if led.Halt != nil && was.Halt == nil {
 			h.halts[name] = &Halt{
-				Batch: int(led.Halt.Batch), At: r.at(now), Message: led.Halt.Message, Failures: h.failuresOf(b),
+				Batch: int(led.Halt.Batch), At: r.at(now), Message: led.Halt.Message, Failures: h.failuresIn(l.next.Round, name, b),
 			}
-			if b != nil {
+			if b != nil && len(b.left) == 0 {
 				b.Verdict = Halting
 			}
 		}
 	}
 }
 
-// failuresOf are the failed nodes of a batch, sorted by name.
-func (h *history) failuresOf(b *batch) []Failure {
+// failuresIn are the failed nodes of the batch that halted a compartment, sorted by name. A rolling compartment is halted by
+// the ends of several batches: then they are all of the round.
+func (h *history) failuresIn(round int64, compartment string, b *batch) []Failure {
 	out := []Failure{}
-	if b == nil {
-		return out
-	}
-	for _, node := range b.Nodes {
-		if f, failed := h.failures[node]; failed {
-			out = append(out, f)
+	for _, other := range h.batches {
+		if other.key.round != round || other.key.compartment != compartment || b != nil && b.Failed > 0 && other != b {
+			continue
+		}
+		for _, node := range other.Nodes {
+			if f, failed := h.failures[node]; failed {
+				out = append(out, f)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Failure) int { return cmp.Compare(a.Node, b.Node) })

@@ -140,6 +140,40 @@ func TestFailedAttempts(t *testing.T) {
 	require.Equal(t, at, got.End)
 }
 
+// TestVerdicts are read from the ledger: below the safety limit a failure is bad, above it is tolerated.
+func TestVerdicts(t *testing.T) {
+	f := &fleet{t: t}
+	sc := f.nodeWright("tune").policy(percent(100), exponential(1, 2, failureThreshold(3))).scenario(20)
+	sc.Failures.Nodes = []string{"n02", "n03", "n19"}
+	got := only(t, simulate.Run(sc))
+	require.Equal(t, []int{1, 2, 1, 2, 4, 8, 2}, sizes(got.Compartments[0]))
+	require.Equal(t, []simulate.Verdict{"good", "bad", "good", "good", "good", "good", "tolerated"}, verdicts(got.Compartments[0]))
+	require.Equal(t, 2, got.Compartments[0].Batches[1].Failed)
+	require.Nil(t, got.Compartments[0].Halt)
+}
+
+// TestRolling: a node is admitted whenever a slot is free, and a batch ends with its last node.
+func TestRolling(t *testing.T) {
+	f := &fleet{t: t}
+	strategy := fixed(2, failureThreshold(1))
+	strategy.Fixed.Advance = nwv1.AdvanceRolling
+	sc := f.nodeWright("tune").policy(count(2), strategy).scenario(30)
+	sc.Failures.Nodes = []string{"n04"}
+	got := only(t, simulate.Run(sc))
+	require.Equal(t, simulate.Halted, got.Outcome)
+	c := got.Compartments[0]
+	require.Equal(t, []string{"n01", "n02"}, c.Batches[0].Nodes)
+	require.Equal(t, simulate.Good, c.Batches[0].Verdict)
+	require.Equal(t, simulate.Offset(70*time.Second), c.Batches[0].End)
+	require.Equal(t, []string{"n03", "n04"}, c.Batches[1].Nodes)
+	require.Equal(t, []string{"n05"}, c.Batches[2].Nodes, "n03 has made room, n04 is being tried again")
+	require.Equal(t, simulate.Offset(140*time.Second), c.Batches[2].Begin)
+	require.Equal(t, []string{"n04"}, []string{c.Halt.Failures[0].Node})
+	for _, b := range c.Batches {
+		require.NotEqual(t, simulate.Open, b.Verdict)
+	}
+}
+
 // TestFlakyExecutionsAreTriedAgain: time goes by, and nobody fails.
 func TestFlakyExecutionsAreTriedAgain(t *testing.T) {
 	f := &fleet{t: t}

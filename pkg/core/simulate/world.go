@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,7 @@ func newWorld(sc Scenario) *world {
 		Snapshots: map[string]desired.Package{}, Budgets: sc.Budgets, Settings: sc.Settings,
 	}
 	maps.Copy(w.in.Snapshots, sc.Snapshots)
+	slices.SortFunc(w.in.Nodes, func(a, b plan.Node) int { return cmp.Compare(a.Name, b.Name) }) // sorting them again costs little
 	drain := w.durations[StepDrain]
 	w.in.Settings.DrainRetry = max(w.in.Settings.DrainRetry, drain) // nobody looks in between
 	w.imaginesPods = drain > 0 && !slices.ContainsFunc(sc.NodeWrights, protectsEveryPod)
