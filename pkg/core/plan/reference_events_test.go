@@ -144,11 +144,9 @@ func (p *refPair) happenTo(n *refNode, e refEvent) {
 	}
 }
 
-// leave takes a node away. One with a job that did not succeed is remembered.
+// leave takes a node away. Its jobs that did not succeed are remembered.
 func (p *refPair) leave(n *refNode) {
-	if n.turn.lost {
-		p.ghosts = append(p.ghosts, refGhost{n.turn.compartment, n.turn.round, n.turn.batch})
-	}
+	p.ghosts = append(p.ghosts, n.lost()...)
 	delete(p.nodes, n.name)
 	p.driver.leave(n.name)
 }
