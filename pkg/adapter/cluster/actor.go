@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -49,7 +50,7 @@ func (a *Actor) Do(ctx context.Context, d plan.Decision) (report.Outcome, error)
 	if err != nil || out.Conflict {
 		return out, err
 	}
-	if err := a.stop(ctx, d, &out); err != nil {
+	if err := a.stop(ctx, d, &out); err != nil || out.Conflict {
 		return out, err
 	}
 	if err := a.suspend(ctx, d); err != nil {
@@ -149,18 +150,42 @@ func isConflict(err error) bool {
 	return errors.As(err, &status) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
 }
 
-// stop deletes Jobs in the foreground: a Job is seen until its pod has ended.
+// stop deletes Jobs that have not ended. One that has ended since the decision stays, and the rest of the decision is
+// dropped: its result would be lost, and its name would be free for a process that still sees it unfinished.
 func (a *Actor) stop(ctx context.Context, d plan.Decision, out *report.Outcome) error {
-	foreground := metav1.DeletePropagationForeground
 	for _, name := range d.Stop {
-		err := a.client.BatchV1().Jobs(a.settings.Namespace).Delete(ctx, name,
-			metav1.DeleteOptions{PropagationPolicy: &foreground})
-		if err != nil && !apierrors.IsNotFound(err) {
+		ended, err := a.stopOne(ctx, name)
+		if err != nil {
 			return fmt.Errorf("delete job %s: %w", name, err)
+		}
+		if ended {
+			out.Conflict, out.Detail = true, "job "+name+" has ended since the decision"
+			return nil
 		}
 		out.Stopped = append(out.Stopped, name)
 	}
 	return nil
+}
+
+// stopOne deletes in the foreground, so that the Job is seen until its pod has ended, and only in the version that it has
+// looked at.
+func (a *Actor) stopOne(ctx context.Context, name string) (ended bool, err error) {
+	jobs := a.client.BatchV1().Jobs(a.settings.Namespace)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		job, err := jobs.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if ended = Execution(job, nil).Ended(); ended {
+			return nil
+		}
+		foreground := metav1.DeletePropagationForeground
+		return jobs.Delete(ctx, name, metav1.DeleteOptions{
+			PropagationPolicy: &foreground,
+			Preconditions:     &metav1.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion},
+		})
+	})
+	return ended, client.IgnoreNotFound(err)
 }
 
 // suspend pauses Jobs and lets them go on. A Job that has ended or is gone has nothing to pause.
