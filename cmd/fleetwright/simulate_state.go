@@ -109,7 +109,7 @@ func (s *clusterState) addNode(doc json.RawMessage) error {
 	}
 	for _, n := range s.nodes {
 		if n.Name == node.Name {
-			return fmt.Errorf("Node %s is there twice", node.Name)
+			return fmt.Errorf("node %s is there twice", node.Name)
 		}
 	}
 	if node.UID == "" { // cut out by whoever saved the list

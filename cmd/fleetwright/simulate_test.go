@@ -240,7 +240,7 @@ NodeWright tuning: does not finish, 3 of 4 nodes complete, 0 failed, 1 waiting
 func TestSimulateNodesFromBadFiles(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"another kind": {"kind: Node\nmetadata: {name: a}\n---\nkind: Pod\n", `document 2: kind "Pod" is not expected (allowed: Node, Ledger, or a List of these)`},
-		"twice":        {"kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: a}\n", `document 2: Node a is there twice`},
+		"twice":        {"kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: a}\n", `document 2: node a is there twice`},
 		"no name":      {"kind: Node\n", `document 1: a Node has no name`},
 		"no object":    {"- 1\n- 2\n", `document 1: is neither YAML nor JSON of an object`},
 		"empty":        {"", `holds no Node`},

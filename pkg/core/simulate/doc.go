@@ -8,7 +8,7 @@
 //	  clock.go, chance.go         virtual time, and outcomes that do not depend on the order of events
 //	  recorder.go, batches.go     what is written down on the way
 //	  result.go                   what comes out
-//	Text (text.go), Chart (chart.go)  the result for people: a table, a drawing
+//	Text (text.go), Chart (chart.go, plot.go)  the result for people: a table, a drawing
 //
 // No rule of the planner is repeated here: who is admitted, when a batch is judged and why a node waits is read from the
 // planner's ledger, records, reasons and statuses. What the imagined cluster leaves out: PodDisruptionBudgets and
