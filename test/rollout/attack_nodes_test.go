@@ -98,6 +98,10 @@ func TestAttackNodeIsReplacedUnderAPendingExecution(t *testing.T) {
 		return len(nw.Status.Reasons) == 1 && nw.Status.Reasons[0].Reason == string(plan.InsufficientResources)
 	})
 	require.NoError(t, w.nodes.DeleteNode(w.ctx(), old))
+	require.Eventually(t, func() bool { // faster than the reconciler is only the agent, which knows its machine
+		job, err := w.kube.BatchV1().Jobs(namespace).Get(w.ctx(), w.jobs("replaced")[0], metav1.GetOptions{})
+		return err == nil && job.Spec.Suspend != nil && *job.Spec.Suspend
+	}, patience, 10*time.Millisecond, "the execution of a node that is gone is suspended")
 	_, err := w.nodes.AddNode(w.ctx(), old, map[string]string{"test": w.prefix}, simnode.NodeOptions{Capacity: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("400"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110"),
 	}})
