@@ -220,6 +220,9 @@ func (o *Observer) awaitList(ctx context.Context, kind freshKind) error {
 		// An object that was deleted after the list would be waited for in vain: list again after a while.
 		for start := time.Now(); time.Since(start) < cachePatience; {
 			reached, err := o.reached(ctx, kind, floor)
+			if err == nil && reached && kind.Kind == "Node" {
+				o.nodes.meet(floor.Items)
+			}
 			if err != nil || reached {
 				return err
 			}

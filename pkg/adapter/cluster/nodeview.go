@@ -76,6 +76,7 @@ type nodeViews struct {
 	mu     sync.Mutex
 	seen   map[types.UID]nodeView
 	reader noderecord.Reader
+	gone   []types.UID // see Observer.awaitJobsOfVanished
 }
 
 type nodeView struct {
@@ -96,6 +97,11 @@ func (v *nodeViews) of(nodes []corev1.Node) []plan.Node {
 		}
 		next[nodes[i].UID] = entry
 		out = append(out, entry.view)
+	}
+	for uid := range v.seen {
+		if _, there := next[uid]; !there {
+			v.gone = append(v.gone, uid)
+		}
 	}
 	v.seen = next
 	return out

@@ -48,7 +48,7 @@ func (o *Observer) Observe(ctx context.Context, now time.Time) (plan.Input, erro
 	}
 	in := plan.Input{Now: now}
 	for _, read := range []func(context.Context, *plan.Input) error{
-		o.readNodes, o.readExecutions, o.readObjects, o.readSnapshots,
+		o.readNodes, o.awaitJobsOfVanished, o.readExecutions, o.readObjects, o.readSnapshots,
 	} {
 		if err := read(ctx, &in); err != nil {
 			return plan.Input{}, err
