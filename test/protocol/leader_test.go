@@ -132,7 +132,7 @@ func (m *model) pass(s *state, i int, calm bool) {
 }
 
 // showsVanished: when a node has vanished since the last view, its Jobs are listed, and the view is no older than that
-// list. Else a verdict could miss a node that vanished at work (Observer.readVanished).
+// list. Else a verdict could miss a node that vanished at work (Observer.awaitJobsOfVanished).
 func (m *model) showsVanished(s *state, l leader, v view) bool {
 	if m.world.broken.noVanishedList {
 		return true
