@@ -12,14 +12,10 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
 
-// deliveryFinalizer holds a Fleet whose objects have to go with it. A Fleet that orphans them carries none: its deletion
-// needs nobody.
-const deliveryFinalizer = fleetv1.Group + "/prune"
-
 // syncFinalizer adds or removes the finalizer as the deletion policy says.
 func (r *Delivery) syncFinalizer(ctx context.Context, fleet *fleetv1.Fleet) error {
 	wanted := fleet.Spec.DeletionPolicy == fleetv1.DeletionPrune
-	if wanted == controllerutil.ContainsFinalizer(fleet, deliveryFinalizer) {
+	if wanted == controllerutil.ContainsFinalizer(fleet, fleetv1.PruneFinalizer) {
 		return nil
 	}
 	return r.setFinalizer(ctx, fleet, wanted)
@@ -31,7 +27,7 @@ func (r *Delivery) setFinalizer(ctx context.Context, fleet *fleetv1.Fleet, wante
 	if wanted {
 		change = controllerutil.AddFinalizer
 	}
-	change(fleet, deliveryFinalizer)
+	change(fleet, fleetv1.PruneFinalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}) // a list is replaced as a whole
 	if err := r.Client.Patch(ctx, fleet, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write finalizer: %w", raced(err))
@@ -41,7 +37,7 @@ func (r *Delivery) setFinalizer(ctx context.Context, fleet *fleetv1.Fleet, wante
 
 // finalize deletes the inventory of a Fleet that goes with its objects. It asks nothing of git.
 func (r *Delivery) finalize(ctx context.Context, fleet *fleetv1.Fleet) error {
-	if !controllerutil.ContainsFinalizer(fleet, deliveryFinalizer) {
+	if !controllerutil.ContainsFinalizer(fleet, fleetv1.PruneFinalizer) {
 		return nil
 	}
 	p := r.begin(fleet)

@@ -23,10 +23,6 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
 
-// openCommitsAnnotation on a Fleet lists the commits whose status is not known to be final, so that each comes to an end
-// even if the process dies between two commits.
-const openCommitsAnnotation = fleetv1.Group + "/open-commits"
-
 // report computes what the Fleet shows from what is known now, and writes what differs. It runs at the end of every pass,
 // also of one that delivered nothing: the rollout may have moved.
 func (r *Delivery) report(ctx context.Context, p *deliveryPass) error {
@@ -169,7 +165,7 @@ func (r *Delivery) reportCommits(ctx context.Context, p *deliveryPass, view repo
 }
 
 func openCommits(fleet *fleetv1.Fleet) []string {
-	return strings.FieldsFunc(fleet.Annotations[openCommitsAnnotation], func(c rune) bool { return c == ',' })
+	return strings.FieldsFunc(fleet.Annotations[fleetv1.OpenCommitsAnnotation], func(c rune) bool { return c == ',' })
 }
 
 func (r *Delivery) writeOpen(ctx context.Context, p *deliveryPass, open []string) error {
@@ -181,9 +177,9 @@ func (r *Delivery) writeOpen(ctx context.Context, p *deliveryPass, open []string
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[openCommitsAnnotation] = strings.Join(open, ",")
+	annotations[fleetv1.OpenCommitsAnnotation] = strings.Join(open, ",")
 	if len(open) == 0 {
-		delete(annotations, openCommitsAnnotation)
+		delete(annotations, fleetv1.OpenCommitsAnnotation)
 	}
 	written.Annotations = annotations
 	if err := r.Client.Patch(ctx, written, client.MergeFrom(p.fleet)); err != nil {

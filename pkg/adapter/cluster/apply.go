@@ -19,10 +19,6 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
 
-// digestAnnotation on an applied object is the hash of what was sent. A differing one means that fields may have to go that
-// no comparison of values shows.
-const digestAnnotation = fleetv1.Group + "/digest"
-
 // Applier writes a Fleet's objects with server-side apply and deletes those that left its repository. One Fleet at a time:
 // two that claim the same new object must see each other.
 type Applier struct {
@@ -205,7 +201,7 @@ func (it *item) change() report.Change {
 
 // unchangedMarks says that the live object claims to be what is wanted, or that someone took the claim away.
 func unchangedMarks(live, want *unstructured.Unstructured) bool {
-	had, wanted := live.GetAnnotations()[digestAnnotation], want.GetAnnotations()[digestAnnotation]
+	had, wanted := live.GetAnnotations()[fleetv1.DigestAnnotation], want.GetAnnotations()[fleetv1.DigestAnnotation]
 	return had == wanted || had == ""
 }
 
@@ -229,7 +225,7 @@ func marked(object *unstructured.Unstructured, fleet *fleetv1.Fleet, revision st
 	}
 	want.SetLabels(set(want.GetLabels(), fleetv1.FleetNameLabel, fleet.Name, fleetv1.FleetNamespaceLabel, fleet.Namespace))
 	want.SetAnnotations(set(want.GetAnnotations(),
-		fleetv1.RevisionAnnotation, revision, digestAnnotation, hex.EncodeToString(sum[:8])))
+		fleetv1.RevisionAnnotation, revision, fleetv1.DigestAnnotation, hex.EncodeToString(sum[:8])))
 	return want, nil
 }
 

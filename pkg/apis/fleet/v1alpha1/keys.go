@@ -45,12 +45,25 @@ const (
 	RevisionAnnotation = Group + "/revision"
 	// OriginAnnotation is the file and line in the repository that the object comes from.
 	OriginAnnotation = Group + "/origin"
+	// DigestAnnotation is a hash of what was sent: a differing one means that fields may have to go that no comparison of
+	// values shows.
+	DigestAnnotation = Group + "/digest"
 	// PruneAnnotation with the value `disabled` keeps an object that left the repository.
 	PruneAnnotation = Group + "/prune"
 	// PruneDisabled is the one value of PruneAnnotation.
 	PruneDisabled = "disabled"
 	// RequestedAtAnnotation on a Fleet asks for a reconciliation, as Flux users expect.
 	RequestedAtAnnotation = meta.ReconcileRequestAnnotation
+)
+
+// Marks of the reconciler on a Fleet.
+const (
+	// PruneFinalizer holds a Fleet whose objects have to go with it. A Fleet that orphans them carries none: its deletion needs
+	// nobody.
+	PruneFinalizer = Group + "/prune"
+	// OpenCommitsAnnotation lists the commits, with commas, whose status is not known to be final, so that each comes to an end
+	// even if the process dies between two commits.
+	OpenCommitsAnnotation = Group + "/open-commits"
 )
 
 // Labels and annotations on execution Jobs and their pods.
