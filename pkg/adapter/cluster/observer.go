@@ -18,6 +18,7 @@ import (
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
+	"github.com/fleetwright/fleetwright/pkg/core/window"
 )
 
 // Observer translates what is in the cluster into a plan.Input. It reads from caches, which it never trusts to be newer
@@ -146,12 +147,14 @@ func (r references) resolve(nw *nwv1.NodeWright) plan.NodeWright {
 	if name := nw.Spec.DeploymentPolicy; name != "" {
 		if policy, ok := r.policies[name]; ok {
 			out.Policy = &policy.Spec
-			problems = append(problems, gaps("DeploymentPolicy "+name+": ", desired.GapsOfPolicy(policy.Spec))...)
+			windows, bad := window.ParseAll(policy.Spec.Windows)
+			out.Windows = windows
+			problems = append(problems, prefixed("DeploymentPolicy "+name+": ", bad)...)
 		} else {
 			problems = append(problems, fmt.Sprintf("spec.deploymentPolicy: DeploymentPolicy %q does not exist", name))
 		}
 	}
-	problems = append(problems, gaps("", desired.GapsOfNodeWright(nw.Spec))...)
+	problems = append(problems, gaps(desired.GapsOfNodeWright(nw.Spec))...)
 	scope, err := r.scope(nw)
 	if err != nil {
 		problems = append(problems, err.Error())
@@ -161,11 +164,19 @@ func (r references) resolve(nw *nwv1.NodeWright) plan.NodeWright {
 	return out
 }
 
+func prefixed(prefix string, sentences []string) []string {
+	out := make([]string, 0, len(sentences))
+	for _, s := range sentences {
+		out = append(out, prefix+s)
+	}
+	return out
+}
+
 // gaps words fields that this version does not act on: an object that sets one is left alone.
-func gaps(of string, found []desired.Gap) []string {
+func gaps(found []desired.Gap) []string {
 	var out []string
 	for _, g := range found {
-		out = append(out, of+g.Field()+": "+g.Message)
+		out = append(out, g.Field()+": "+g.Message)
 	}
 	return out
 }

@@ -41,7 +41,7 @@ type nodePatch struct {
 // buildPatch translates a decision. Every patch tests the node's UID and the whole old record of the NodeWright, as it
 // stands on the node; it fails at once if that is not the record that the decision was made from.
 func buildPatch(node *corev1.Node, d plan.Decision, version string) ([]patchOp, error) {
-	if d.Record == nil && d.Cordon == plan.CordonKeep && !d.Erase {
+	if d.Record == nil && d.Cordon == plan.CordonKeep && !d.Erase && len(d.Untaint) == 0 {
 		return nil, nil
 	}
 	p := &nodePatch{node: node, annotations: maps.Clone(node.Annotations), labels: maps.Clone(node.Labels)}
@@ -52,6 +52,7 @@ func buildPatch(node *corev1.Node, d plan.Decision, version string) ([]patchOp, 
 	p.tested = len(p.ops)
 	p.record(d, version)
 	p.cordon(d)
+	p.untaint(d)
 	if d.Erase {
 		p.erase(d)
 	}

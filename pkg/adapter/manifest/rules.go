@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -16,6 +15,7 @@ import (
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/finding"
+	"github.com/fleetwright/fleetwright/pkg/core/window"
 )
 
 // rules are checked between objects, and between an object and what is known about the cluster.
@@ -99,7 +99,6 @@ func (r *rules) check() {
 	for _, d := range r.policies {
 		policy := d.typed.(*nwv1.DeploymentPolicy)
 		checkPolicy(d, policy)
-		addGaps(d, desired.GapsOfPolicy(policy.Spec))
 	}
 	r.checkCatalogueScope()
 }
@@ -181,17 +180,16 @@ func (r *rules) checkVersion(w wright, p desired.Package) {
 
 // checkPolicy checks what a DeploymentPolicy's schema cannot say.
 func checkPolicy(d *document, policy *nwv1.DeploymentPolicy) {
-	for i, window := range policy.Spec.Windows {
+	for i, w := range policy.Spec.Windows {
 		at := path{"spec", "windows", strconv.Itoa(i)}
-		if _, err := cron.ParseStandard(window.Cron); err != nil {
-			d.add(problem{code: CodeWindow, path: at.child("cron"), message: fmt.Sprintf("%q is no cron expression: %v", window.Cron, err),
+		if _, err := window.Parse(w.Cron, time.Hour, ""); err != nil {
+			d.add(problem{code: CodeWindow, path: at.child("cron"), message: err.Error(),
 				allowed: "minute, hour, day of month, month, day of week, such as 0 2 * * 6"})
 		}
-		if _, err := time.LoadLocation(window.TimeZone); err != nil {
-			d.add(problem{code: CodeWindow, path: at.child("timeZone"),
-				message: fmt.Sprintf("%q is no time zone of the tz database", window.TimeZone), allowed: "UTC, Europe/Berlin, America/New_York, …"})
+		if _, err := window.Parse("0 0 * * *", time.Hour, w.TimeZone); err != nil {
+			d.add(problem{code: CodeWindow, path: at.child("timeZone"), message: err.Error(), allowed: "UTC, Europe/Berlin, America/New_York, …"})
 		}
-		if window.Duration.Duration <= 0 {
+		if w.Duration.Duration <= 0 {
 			d.add(problem{code: CodeWindow, path: at.child("duration"), message: "must be more than zero"})
 		}
 	}

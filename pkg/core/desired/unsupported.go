@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"strconv"
 	"strings"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
@@ -27,25 +26,7 @@ func GapsOfNodeWright(spec nwv1.NodeWrightSpec) []Gap {
 			gaps = append(gaps, Gap{[]string{"spec", field}, effect + " are not supported by this version; leave the field out"})
 		}
 	}
-	add(spec.RuntimeRequired, "runtimeRequired", "gates of new nodes")
-	add(spec.ProtectedPods == nwv1.ProtectedPodsYield, "protectedPods", "nodes that yield to protected pods")
+	add(spec.AutoTaintNewNodes, "autoTaintNewNodes", "taints on new nodes")
 	add(spec.VerifyInterval != nil, "verifyInterval", "periodic checks of hosts")
-	return gaps
-}
-
-// GapsOfPolicy are the fields of a DeploymentPolicy that are set and not acted on.
-func GapsOfPolicy(spec nwv1.DeploymentPolicySpec) []Gap {
-	var gaps []Gap
-	if len(spec.Windows) > 0 {
-		gaps = append(gaps, Gap{[]string{"spec", "windows"}, "maintenance windows are not supported by this version; leave the field out"})
-	}
-	for i, c := range spec.Compartments {
-		if c.GroupBy != "" {
-			gaps = append(gaps, Gap{
-				[]string{"spec", "compartments", strconv.Itoa(i), "groupBy"},
-				"groups of nodes are not supported by this version; leave the field out",
-			})
-		}
-	}
 	return gaps
 }

@@ -42,6 +42,8 @@ type Record struct {
 	Disruptive bool `json:"disruptive,omitempty"`
 	// Outcome is the last write of a turn.
 	Outcome Outcome `json:"outcome,omitempty"`
+	// AdmittedAt is when the turn began.
+	AdmittedAt *time.Time `json:"admittedAt,omitempty"`
 	// EndedAt is when the turn ended; ReadyAt when all its work was done (settling counts from there).
 	EndedAt *time.Time `json:"endedAt,omitempty"`
 	ReadyAt *time.Time `json:"readyAt,omitempty"`
@@ -154,7 +156,8 @@ func (r Record) Reached(round int64, order int32) bool {
 // Clone returns a deep copy.
 func (r Record) Clone() Record {
 	out := r
-	out.EndedAt, out.ReadyAt, out.DrainSince = clone(r.EndedAt), clone(r.ReadyAt), clone(r.DrainSince)
+	out.AdmittedAt, out.EndedAt = clone(r.AdmittedAt), clone(r.EndedAt)
+	out.ReadyAt, out.DrainSince = clone(r.ReadyAt), clone(r.DrainSince)
 	out.Failure = clone(r.Failure)
 	if r.Interrupt != nil {
 		i := *r.Interrupt

@@ -3,6 +3,9 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
@@ -10,18 +13,32 @@ import (
 
 // admitFrom opens the next batch of a compartment if it may, and gives everyone else the reason to wait.
 func (p *pass) admitFrom(v *view, c *compartment, waiting []*member) {
+	if len(waiting) == 0 {
+		return
+	}
 	led := v.ledger.Compartments[c.name]
-	if why := c.closed(led); why != nil {
+	if why := p.closed(v, c, led); why != nil {
 		becauseAll(waiting, why)
 		return
 	}
-	size := len(waiting)
-	if !c.rules.rolling {
-		size = c.rules.nextSize(led, c.ceiling)
+	waiting = p.admitUnused(v, waiting)
+	if !c.rules.rolling && led.Batch > 0 && !led.Settled {
+		becauseAll(waiting, &cause{WaitingForBatch, c.ref(),
+			fmt.Sprintf("batch %d of compartment %s has not ended%s", led.Batch, c.name, v.openIn(c, led.Batch))})
+		return
 	}
-	admitted := p.take(c, waiting, size)
-	if len(admitted) > 0 {
-		p.openBatch(v, c, admitted, size)
+	s := &choice{p: p, v: v, c: c, size: len(waiting), free: c.ceiling - c.inUse()}
+	if !c.rules.rolling {
+		s.size = c.rules.nextSize(led, c.ceiling)
+	}
+	occupancy, known := s.occupancy(waiting)
+	if !known {
+		becauseAll(waiting, causeLookedUp)
+		return
+	}
+	s.take(p.unitsOf(v, c, p.withoutProtected(v, c, waiting, occupancy), occupancy))
+	if len(s.admitted) > 0 {
+		p.openBatch(s)
 	}
 }
 
@@ -31,76 +48,65 @@ func becauseAll(waiting []*member, why *cause) {
 	}
 }
 
-// closed is why a compartment admits nobody now.
-func (c *compartment) closed(led fleetv1.LedgerCompartment) *cause {
+// closed is why a compartment admits nobody now, whatever has ended.
+func (p *pass) closed(v *view, c *compartment, led fleetv1.LedgerCompartment) *cause {
 	switch {
 	case led.Halt != nil:
 		return &cause{Halted, c.ref(), "compartment " + c.name + " is halted: " + led.Halt.Message}
 	case c.ceiling == 0:
 		return &cause{BudgetIsZero, c.ref(), "the budget of compartment " + c.name + " is 0"}
-	case !c.rules.rolling && led.Batch > 0 && !led.Settled:
-		return &cause{WaitingForBatch, c.ref(), fmt.Sprintf("batch %d of compartment %s has not ended", led.Batch, c.name)}
 	}
-	return nil
+	open, change := v.nw.Windows.At(p.in.Now)
+	p.wakeAt(change)
+	if open {
+		return nil
+	}
+	return &cause{WaitingForWindow, c.ref(), "the maintenance windows are closed; the next one opens " + instantOrNever(change)}
 }
 
-// take picks up to size nodes that the ceiling and the cluster's budgets have room for. A node that holds a slot
-// already needs no other.
-func (p *pass) take(c *compartment, waiting []*member, size int) []*member {
-	used := c.inUse()
-	free := c.ceiling - used
-	noSlot := &cause{WaitingForSlot, c.ref(),
-		fmt.Sprintf("%d of the %d slots of compartment %s are in use", max(used, c.ceiling), c.ceiling, c.name)}
-	nextBatch := &cause{WaitingForBatch, c.ref(), "the next batch of compartment " + c.name + " is full"}
-	var admitted []*member
-	for _, m := range waiting {
-		holds, takes := c.holders[m], 1
-		if c.counts(m) {
-			takes = 0
-		}
-		switch {
-		case len(admitted) >= size:
-			m.because(nextBatch)
-		case !holds && free < takes:
-			m.because(noSlot)
-		default:
-			if p.workOf(m).disruptive() {
-				if full := p.clusterRoom(m.node); full != nil {
-					m.because(full)
-					continue
-				}
-			}
-			free -= takes
-			admitted = append(admitted, m)
-		}
+func instantOrNever(t time.Time) string {
+	if t.IsZero() {
+		return "never"
 	}
-	return admitted
+	return "at " + t.UTC().Format(time.RFC3339)
 }
 
 // openBatch writes the admission of all its nodes into the ledger at once; their records follow.
-func (p *pass) openBatch(v *view, c *compartment, admitted []*member, size int) {
+func (p *pass) openBatch(s *choice) {
+	v, c := s.v, s.c
 	led := v.ledger.Compartments[c.name]
 	led.Batch++
-	led.Size, led.Admitted = int32(size), int32(len(admitted))
+	led.Size, led.Admitted = int32(s.size), int32(len(s.admitted))
 	led.Settled, led.LastBad = false, false
-	left := v.incompleteIn(c)
-	free := c.ceiling - c.inUse() + c.alreadyHolding(admitted)
-	led.Cut = len(admitted) < min(size, left, max(free, 0))
+	free := c.ceiling - c.inUse() + c.alreadyHolding(s.admitted)
+	led.Cut = !s.whole && len(s.admitted) < min(s.size, v.incompleteIn(c), max(free, 0))
 	v.setCompartment(c.name, led)
-	for _, m := range admitted {
-		intent := fleetv1.LedgerIntent{
-			NodeUID: m.node.UID, Node: m.node.Name, Compartment: c.name, Round: v.ledger.Round, Batch: led.Batch,
-			Order: v.ledger.NextOrder,
-		}
-		v.ledger.NextOrder++
-		v.ledger.Intents = append(v.dropped(m), intent)
-		v.setOpen(m)
+	for _, m := range s.admitted {
 		c.hold(m)
-		t := p.newTurn(v, m)
-		t.admit(intent)
-		t.because(AdmissionUnconfirmed, "", fmt.Sprintf("the node is admitted to batch %d of compartment %s", led.Batch, c.name))
-		t.flush()
+		p.admitTo(v, m, c.name, led.Batch)
 	}
+}
+
+// admitTo decides one admission: the intent in the ledger, and the record that confirms it.
+func (p *pass) admitTo(v *view, m *member, compartment string, batch int32) {
+	intent := fleetv1.LedgerIntent{
+		NodeUID: m.node.UID, Node: m.node.Name, Compartment: compartment, Round: v.ledger.Round, Batch: batch,
+		Order: v.ledger.NextOrder, At: metav1.NewTime(p.in.Now.UTC()),
+	}
+	v.ledger.NextOrder++
+	v.ledger.Intents, v.changed = append(v.dropped(m), intent), true
+	v.setOpen(m)
+	t := p.newTurn(v, m)
+	t.admit(intent)
+	t.because(AdmissionUnconfirmed, "", "the node is admitted to "+placeOf(intent))
+	t.flush()
+}
+
+func placeOf(intent fleetv1.LedgerIntent) string {
+	if intent.Compartment == "" {
+		return fmt.Sprintf("round %d without a slot: it is new and not in use", intent.Round)
+	}
+	return fmt.Sprintf("batch %d of compartment %s", intent.Batch, intent.Compartment)
 }
 
 // dropped are the intents without a confirmed one of the same node, of which there may be only one.

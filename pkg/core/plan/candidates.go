@@ -1,16 +1,13 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
 
-// candidates are the nodes of a compartment that wait for their admission and have no other reason not to get it, in
-// the order in which they are admitted.
+// candidates are the nodes of a compartment that wait for their admission and have no other reason not to get it, by name.
 func (p *pass) candidates(v *view, c *compartment) []*member {
 	var out []*member
 	for _, m := range c.busy {
@@ -23,30 +20,7 @@ func (p *pass) candidates(v *view, c *compartment) []*member {
 		}
 		out = append(out, m)
 	}
-	slices.SortStableFunc(out, func(a, b *member) int { return v.compareCandidates(c, a, b) })
 	return out
-}
-
-// compareCandidates is who goes first: nodes that hold a slot already, those that failed, then by the policy's order.
-// Equal ones keep the order of their names.
-func (v *view) compareCandidates(c *compartment, a, b *member) int {
-	if d := c.urgency(a) - c.urgency(b); d != 0 {
-		return d
-	}
-	if policy := v.nw.Policy; policy != nil && policy.Order == nwv1.OrderLabel {
-		return cmp.Compare(a.node.Labels[policy.OrderBy], b.node.Labels[policy.OrderBy])
-	}
-	return 0
-}
-
-func (c *compartment) urgency(m *member) int {
-	switch {
-	case c.holders[m]:
-		return 0
-	case m.rec.Outcome == noderecord.Failed:
-		return 1
-	}
-	return 2
 }
 
 // wantsAdmission: not complete, no turn of this round open, nothing of an earlier one still running, and, if it failed

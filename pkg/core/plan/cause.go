@@ -16,6 +16,7 @@ var (
 	causeComplete   = &cause{Complete, "", "every package is done"}
 	causeNotReady   = &cause{NodeNotReady, "", "the node is not Ready"}
 	causeIgnored    = &cause{Ignored, "", "the node carries the label " + nwv1.IgnoreLabel + "=true"}
+	causeLookedUp   = &cause{WaitingForBatch, "", "it is being looked up which nodes have protected pods"}
 	causeSuperseded = &cause{Superseded, "", "an earlier turn of the node is being closed"}
 )
 

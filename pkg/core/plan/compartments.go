@@ -15,6 +15,10 @@ type compartment struct {
 	selector labels.Selector // nil for the default
 	rules    rules
 	budget   budget
+	// groupBy is the label whose groups of nodes are taken whole; empty: nodes go one by one.
+	groupBy string
+	// split are the groups that cannot be taken whole, as sentences.
+	split []string
 	// selected counts the targeted nodes that its selector matches.
 	selected int
 	// members that are assigned to it now, by name.
@@ -112,6 +116,7 @@ func declared(nw *NodeWright) []*compartment {
 	for _, c := range nw.Policy.Compartments {
 		out = append(out, &compartment{
 			name: c.Name, selector: selectorOf(c.Selector), budget: budgetOf(c.Budget), rules: rulesOf(c.Strategy),
+			groupBy: c.GroupBy,
 		})
 	}
 	d := nw.Policy.Default

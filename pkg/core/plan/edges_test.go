@@ -196,7 +196,7 @@ func TestUnavailableNodesUseUpTheBudget(t *testing.T) {
 	b.CountUnavailable = true
 	w.nodeWright("tune", policy(b, fixed(2)), pkg("tuning", "1.0.0"))
 	w.pass()
-	require.Equal(t, "2 of the 2 slots of compartment default are in use", w.reason("tune", "n01").Message)
+	require.Equal(t, "2 of the 2 slots of compartment default are in use: n03 (unavailable), n04 (unavailable)", w.reason("tune", "n01").Message)
 	w.nodes["n03"].Ready, w.nodes["n04"].Unschedulable = true, false
 	w.settle()
 	require.EqualValues(t, 4, w.status("tune").Complete)

@@ -122,7 +122,7 @@ func TestWorkedExampleRebootThatNoNodeSurvives(t *testing.T) {
 	require.Equal(t, []string{"n01", "n02"}, w.outOfService(), "both slots are held, nobody else is touched")
 	require.Equal(t, plan.InterruptFailed, w.reason("kernel", "n01").Code)
 	require.Equal(t, plan.WaitingForSlot, w.reason("kernel", "n03").Code)
-	require.Equal(t, "2 of the 2 slots of compartment default are in use", w.reason("kernel", "n03").Message)
+	require.Equal(t, "2 of the 2 slots of compartment default are in use: n01 (failed), n02 (failed)", w.reason("kernel", "n03").Message)
 }
 
 func TestWorkedExampleRevert(t *testing.T) {

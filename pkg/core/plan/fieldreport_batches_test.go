@@ -159,7 +159,7 @@ func TestFieldReport_BA15_NodesUnavailableAtTheStart(t *testing.T) {
 			for _, name := range []string{"n01", "n03", "n05"} {
 				require.Empty(t, w.ran[name], "%s is healthy and left alone", name)
 				require.Equal(t, plan.WaitingForSlot, w.reason("tune", name).Code)
-				require.Equal(t, "2 of the 2 slots of compartment default are in use", w.reason("tune", name).Message)
+				require.Equal(t, "2 of the 2 slots of compartment default are in use: n02 (unavailable), n04 (unavailable)", w.reason("tune", name).Message)
 			}
 			require.Equal(t, c.reason, w.reason("tune", "n02").Code)
 			for _, name := range []string{"n02", "n04"} {

@@ -53,6 +53,11 @@ func (t *turn) empty() bool {
 		return true
 	}
 	t.p.wakeAt(t.p.in.Now.Add(t.p.in.Settings.DrainRetry))
+	if len(pods.protected) > 0 && t.v.yields() && !t.rec.Started {
+		t.release()
+		t.because(Yielding, podRef(pods.protected[0]), "the node is given back to its protected pods: "+names(pods.protected))
+		return false
+	}
 	if len(pods.protected) > 0 {
 		t.because(ProtectedPod, podRef(pods.protected[0]), "the node waits for protected pods to finish: "+names(pods.protected))
 		return false

@@ -34,6 +34,7 @@ func TestTranscriptOfARollout(t *testing.T) {
 	w.addPod("n01", "web", "front-1", nil)
 	w.nodeWright("tune", policy(count(2), linear(1, 1)), reboot(pkg("kernel", "1.0.0")), depends(pkg("limits", "1.0.0"), "kernel"))
 	protect(w)
+	w.in.NodeWrights[0].Policy.Order = nwv1.OrderName // so that n02 gets its turn beside its training run
 	s := &story{world: w}
 	s.say("Five nodes; at most 2 at a time, batches of 1, then 2. Package kernel needs a reboot; limits depends on kernel.")
 	s.say("n01 runs a web pod that may be evicted, n02 a training pod that is protected.")

@@ -84,6 +84,7 @@ func TestNewRoundReleasesWhatHasNotStarted(t *testing.T) {
 	w.pods = map[string][]*corev1.Pod{}
 	protect(w)
 	w.addPod("n01", "ml", "train", map[string]string{"protected": "true"})
+	w.addPod("n02", "ml", "train-2", map[string]string{"protected": "true"})
 	w.passAndWork(3)
 	require.True(t, w.nodes["n01"].Unschedulable)
 	w.nodeWright("tune", nil, pkg("tuning", "2.0.0"))

@@ -92,6 +92,10 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	}
 	r.NodeWright, r.Node = t.v.nw.UID, t.m.node.UID
 	r.Round, r.Batch, r.Compartment, r.Order = intent.Round, intent.Batch, intent.Compartment, intent.Order
+	r.AdmittedAt = nil
+	if !intent.At.IsZero() {
+		r.AdmittedAt = new(intent.At.Time.UTC())
+	}
 	r.Started = t.m.underWay() // what ran in an earlier round forbids to release the turn
 	r.Outcome, r.EndedAt, r.ReadyAt, r.DrainSince = noderecord.Open, nil, nil, nil
 	r.Failure, r.Healed, r.Interrupt, r.Retried = nil, false, nil, t.v.nw.Retry

@@ -21,7 +21,7 @@ func Compute(in Input) Output {
 		p.enterRound(v)
 		v.held = p.heldBack(v)
 		p.readIntents(v)
-		v.findHolders()
+		p.findHolders(v)
 	}
 	for _, v := range p.views { // 2. nodes that are under way go on
 		p.turns(v)
@@ -29,8 +29,9 @@ func Compute(in Input) Output {
 	for _, v := range p.views { // 3. verdicts, halts, and who is admitted next
 		p.admissions(v)
 	}
-	p.tidy()  // 4. records of nodes at rest that say more than is wanted
-	p.sweep() // 5. what deleted NodeWrights left
+	p.tidy()   // 4. records of nodes at rest that say more than is wanted
+	p.ungate() // 5. runtime-required taints of nodes that are ready for use
+	p.sweep()  // 6. what deleted NodeWrights left
 	for _, v := range p.views {
 		v.markComplete()
 		p.out.Statuses = append(p.out.Statuses, p.status(v))
@@ -54,7 +55,9 @@ type pass struct {
 	// caps are the Fleets' budgets with the nodes that use them up.
 	caps     []*clusterCap
 	needPods map[string]bool
-	out      Output
+	// needOccupancy by NodeWright.
+	needOccupancy map[string]OccupancyQuery
+	out           Output
 }
 
 // activity is what runs on a node.
@@ -62,7 +65,7 @@ type activity struct{ execution, interrupt bool }
 
 func newPass(in Input) *pass {
 	in.Settings = in.Settings.withDefaults()
-	p := &pass{in: in, begun: map[types.UID]activity{}, needPods: map[string]bool{}}
+	p := &pass{in: in, begun: map[types.UID]activity{}, needPods: map[string]bool{}, needOccupancy: map[string]OccupancyQuery{}}
 	p.readNodes()
 	p.snapshots = make(map[string]*desired.Package, len(in.Snapshots))
 	for hash, def := range in.Snapshots {
@@ -76,7 +79,7 @@ func newPass(in Input) *pass {
 		p.views = append(p.views, newView(&ordered[i], len(p.nodes)))
 	}
 	p.meetNodes()
-	p.caps = capsOf(in.Budgets, p.nodes)
+	p.caps = p.capsOf(in.Budgets, p.nodes)
 	return p
 }
 
@@ -149,7 +152,7 @@ func (p *pass) finish() Output {
 	for _, v := range p.views {
 		for _, m := range v.at {
 			if m != nil && m.reason != nil {
-				p.out.Reasons = append(p.out.Reasons, m.reasonOfPass())
+				p.out.Reasons = append(p.out.Reasons, v.explained(m))
 			}
 		}
 	}
@@ -157,7 +160,7 @@ func (p *pass) finish() Output {
 		p.out.Decisions = nil
 		return p.out
 	}
-	p.out.NeedPods = slices.Sorted(maps.Keys(p.needPods))
+	p.out.NeedPods, p.out.NeedOccupancy = slices.Sorted(maps.Keys(p.needPods)), p.occupancyQueries()
 	p.out.Ledger = p.ledger()
 	for _, v := range p.views {
 		for _, m := range v.at {
@@ -179,10 +182,6 @@ func (p *pass) countReasons() int {
 		}
 	}
 	return n
-}
-
-func (m *member) reasonOfPass() Reason {
-	return Reason{NodeWright: m.nw.Name, Node: m.node.Name, Code: m.reason.code, Message: m.reason.message, Object: m.reason.object}
 }
 
 // ledger is the ledger to write, nil if it says what it said. Entries of NodeWrights that are gone are dropped.

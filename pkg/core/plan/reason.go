@@ -27,6 +27,10 @@ const (
 	WaitingForSlot Code = "WaitingForSlot"
 	// WaitingForClusterBudget: a Fleet's `disruption.maxNodes` is used up.
 	WaitingForClusterBudget Code = "WaitingForClusterBudget"
+	// WaitingForWindow: the policy's maintenance windows are closed.
+	WaitingForWindow Code = "WaitingForWindow"
+	// Yielding: the node, or one of its group, has protected pods and is left alone until they have finished.
+	Yielding Code = "Yielding"
 	// BudgetIsZero: the compartment's budget admits nobody.
 	BudgetIsZero Code = "BudgetIsZero"
 	// Halted: the compartment halted after bad batches.

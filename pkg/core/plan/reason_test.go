@@ -78,12 +78,12 @@ var reasonCases = map[plan.Code]reasonCase{
 			plain(w)
 			w.nodeWright("first", func(nw *plan.NodeWright) { nw.Spec.Priority = 1; budgetOnly(1)(nw) }, pkg("base", "1.0.0"))
 		}},
-	plan.WaitingForBatch: {node: "n02", object: "compartment default", message: "batch 1 of compartment default has not ended",
+	plan.WaitingForBatch: {node: "n02", object: "compartment default", message: "batch 1 of compartment default has not ended: n01",
 		arrange: func(w *world) {
 			w.nodeWright("tune", policy(count(2), fixed(1)), pkg("tuning", "1.0.0"))
 			w.pass()
 		}},
-	plan.WaitingForSlot: {node: "n02", object: "compartment default", message: "1 of the 1 slots of compartment default are in use",
+	plan.WaitingForSlot: {node: "n02", object: "compartment default", message: "1 of the 1 slots of compartment default are in use: n01",
 		arrange: func(w *world) { plain(w); w.pass() }},
 	plan.WaitingForClusterBudget: {node: "n02", object: "fleet ns/f",
 		message: "1 of the 1 nodes that Fleet ns/f allows are out of service",
@@ -91,6 +91,18 @@ var reasonCases = map[plan.Code]reasonCase{
 			w.nodeWright("tune", budgetOnly(2), reboot(pkg("tuning", "1.0.0")))
 			w.in.Budgets = []plan.Budget{{Name: "ns/f", Count: new(int32(1))}}
 			w.pass()
+		}},
+	plan.WaitingForWindow: {node: "n01", object: "compartment default",
+		message: "the maintenance windows are closed; the next one opens at 2026-01-06T02:00:00Z",
+		arrange: func(w *world) {
+			w.nodeWright("tune", windows(w, count(1), "0 2 * * *", time.Hour), pkg("tuning", "1.0.0"))
+		}},
+	plan.Yielding: {node: "n01", object: "pod ml/train",
+		message: "the node is left alone until its protected pods have finished: ml/train",
+		arrange: func(w *world) {
+			rebooting(w)
+			yield(w)
+			w.addPod("n01", "ml", "train", map[string]string{"protected": "true"})
 		}},
 	plan.BudgetIsZero: {node: "n01", object: "compartment default", message: "the budget of compartment default is 0",
 		arrange: func(w *world) { w.nodeWright("tune", budgetOnly(0), pkg("tuning", "1.0.0")) }},
@@ -146,6 +158,7 @@ var reasonCases = map[plan.Code]reasonCase{
 			protect(w)
 			w.pods = map[string][]*corev1.Pod{}
 			w.addPod("n01", "ml", "train", map[string]string{"protected": "true"})
+			w.addPod("n02", "ml", "train-2", map[string]string{"protected": "true"})
 			w.pass()
 		}},
 	plan.Draining: {node: "n01", message: "pods are leaving: web/a", arrange: func(w *world) {
@@ -313,6 +326,12 @@ func TestEveryReasonHasACase(t *testing.T) {
 	})
 }
 
+// timeless are the reasons that begin with something that nobody writes down the time of.
+var timeless = map[plan.Code]bool{
+	plan.Ignored: true, plan.TaintNotTolerated: true, plan.Disabled: true, plan.Paused: true, plan.Standby: true, plan.Unresolved: true,
+	plan.RecordUnreadable: true,
+}
+
 func TestReasons(t *testing.T) {
 	for code, c := range reasonCases {
 		t.Run(string(code), func(t *testing.T) {
@@ -325,6 +344,9 @@ func TestReasons(t *testing.T) {
 			require.Equal(t, code, r.Code, r.Message)
 			require.Equal(t, c.message, r.Message)
 			require.Equal(t, c.object, r.Object)
+			require.Equal(t, code == plan.Complete, r.Ends == "", "what ends it")
+			require.Equal(t, timeless[code], r.Since.IsZero(), "since when")
+			require.False(t, r.Since.After(w.in.Now))
 		})
 	}
 }

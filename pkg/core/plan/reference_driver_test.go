@@ -63,6 +63,7 @@ func newDriver(r *reference) *driver {
 	d.in.Now = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	d.in.Snapshots = map[string]desired.Package{}
 	d.in.Settings = plan.Settings{Namespace: "fleetwright", Attempts: 1}
+	d.in.Occupancies = map[string]plan.Occupancy{"tune": {}} // there are no pods
 	d.in.NodeWrights = []plan.NodeWright{{Name: "tune", UID: "uid-tune", Generation: 1, Spec: nwv1.NodeWrightSpec{
 		NodeSelectors:         metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}},
 		PodNonInterruptLabels: metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "true"}},

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
@@ -14,25 +16,26 @@ func (p *pass) enterRound(v *view) {
 	case v.nw.Problem != "": // what cannot be resolved begins nothing
 	case !known || led.UID != v.nw.UID:
 		v.ledger = fleetv1.LedgerRollout{Round: v.newest}
-		v.begin(false)
+		p.begin(v, false)
 	case v.nw.Generation < led.Generation:
 		v.outdated = true
 	case v.newest > led.Round: // a record that could not be read when the ledger was lost
 		v.ledger.Round = v.newest
-		v.begin(false)
+		p.begin(v, false)
 	case led.ContentHash != v.nw.Desired.Hash:
-		v.begin(false)
+		p.begin(v, false)
 	case led.Complete && v.hasIncomplete():
-		v.begin(true)
+		p.begin(v, true)
 	}
 }
 
 // begin starts the next round. Admissions of the last one that are not confirmed are withdrawn.
-func (v *view) begin(late bool) {
+func (p *pass) begin(v *view, late bool) {
 	l := &v.ledger
 	l.UID, l.Generation, l.ContentHash = v.nw.UID, v.nw.Generation, v.nw.Desired.Hash
 	l.Round++
 	l.LateJoiners, l.Complete, l.NextOrder = late, false, 0
+	l.StartedAt = metav1.NewTime(p.in.Now.UTC())
 	l.Compartments = v.carriedOver(l.Compartments)
 	for i := range l.Intents {
 		l.Intents[i].Withdrawn = true

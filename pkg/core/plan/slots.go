@@ -10,12 +10,12 @@ import (
 
 // findHolders finds the nodes that hold a slot of each compartment: everything that is out of service or at work
 // because of us. A node whose labels moved holds one in the compartment that admitted it and in the one it is in now.
-func (v *view) findHolders() {
+func (p *pass) findHolders(v *view) {
 	for _, m := range v.busy {
 		if m.rec.IsOpen() {
 			v.setOpen(m)
 		}
-		if v.holdsSlot(m) {
+		if v.holdsSlot(m) && !p.slotless(m) {
 			v.admittedBy(m).hold(m)
 			m.compartment.hold(m)
 		}
@@ -99,11 +99,12 @@ type clusterCap struct {
 	max  int
 	used map[types.UID]bool
 	// full is why it has no room, once somebody asked in vain.
-	full *cause
+	full   *cause
+	fullAt int
 }
 
 // capsOf counts the nodes that each budget is about and those that use it up.
-func capsOf(budgets []Budget, nodes []*Node) []*clusterCap {
+func (p *pass) capsOf(budgets []Budget, nodes []*Node) []*clusterCap {
 	var out []*clusterCap
 	for _, b := range budgets {
 		c := &clusterCap{Budget: b, used: map[types.UID]bool{}}
@@ -113,7 +114,7 @@ func capsOf(budgets []Budget, nodes []*Node) []*clusterCap {
 				continue
 			}
 			total++
-			if outOfServiceByUs(n) {
+			if outOfServiceByUs(n) && !p.unusedSoFar(n) {
 				c.used[n.UID] = true
 			}
 		}
@@ -138,24 +139,34 @@ func outOfServiceByUs(n *Node) bool {
 	return false
 }
 
-// clusterRoom takes the room for a node in every budget that covers it, or says which has none left.
-func (p *pass) clusterRoom(n *Node) *cause {
+// clusterRoom takes the room for all of these nodes in every budget that covers them, or for none and says which budget
+// has none left.
+func (p *pass) clusterRoom(nodes ...*Node) *cause {
 	for _, c := range p.caps {
-		if c.covers(n) && !c.used[n.UID] && len(c.used) >= c.max {
+		need := 0
+		for _, n := range nodes {
+			if c.covers(n) && !c.used[n.UID] {
+				need++
+			}
+		}
+		if need > 0 && len(c.used)+need > c.max {
 			return c.noRoom()
 		}
 	}
 	for _, c := range p.caps {
-		if c.covers(n) {
-			c.used[n.UID] = true
+		for _, n := range nodes {
+			if c.covers(n) {
+				c.used[n.UID] = true
+			}
 		}
 	}
 	return nil
 }
 
-// noRoom is worded once: a budget that is used up stays so in this pass.
+// noRoom is worded once for as long as it is true: a budget only fills up in a pass.
 func (c *clusterCap) noRoom() *cause {
-	if c.full == nil {
+	if c.full == nil || c.fullAt != len(c.used) {
+		c.fullAt = len(c.used)
 		c.full = &cause{WaitingForClusterBudget, "fleet " + c.Name,
 			fmt.Sprintf("%d of the %d nodes that Fleet %s allows are out of service", len(c.used), c.max, c.Name)}
 	}

@@ -24,7 +24,8 @@ func statusOf(c Code) nwv1.Status {
 		return nwv1.StatusErroring
 	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
 		return nwv1.StatusBlocked
-	case WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, NodeNotReady, "":
+	case WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, WaitingForWindow,
+		Yielding, NodeNotReady, "":
 		return nwv1.StatusWaiting
 	}
 	return nwv1.StatusInProgress
@@ -94,6 +95,16 @@ func (s *Status) count(m *member) {
 	default:
 		s.Waiting++
 	}
+}
+
+// goesOn reports whether a node with this reason moves on without anybody's help, and soon.
+func (c Code) goesOn() bool {
+	switch c {
+	case Complete, AdmissionUnconfirmed, Cordoning, Draining, Running, Starting, Dependency, Interrupting, OtherInterrupt,
+		Uncordoning, EarlierExecution, Superseded:
+		return true
+	}
+	return false
 }
 
 func inProgress(c Code) bool { return statusOf(c) == nwv1.StatusInProgress }

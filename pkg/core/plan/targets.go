@@ -87,7 +87,7 @@ func (p *pass) untolerated(nw *NodeWright, n *Node) (corev1.Taint, bool) {
 		if t.Effect == corev1.TaintEffectPreferNoSchedule || lifecycleTaint(t.Key) || tolerated(nw.Spec.AdditionalTolerations, t) {
 			continue
 		}
-		if nw.Spec.RuntimeRequired && sameTaint(t, p.in.Settings.RuntimeRequiredTaint) {
+		if nw.Spec.RuntimeRequired && p.runtimeTaint(t) {
 			continue
 		}
 		return t, true

@@ -11,6 +11,7 @@ import (
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+	"github.com/fleetwright/fleetwright/pkg/core/window"
 )
 
 // Input is everything that a pass decides from. Nothing in it is changed.
@@ -30,6 +31,8 @@ type Input struct {
 	Snapshots map[string]desired.Package
 	// Budgets are the cluster-wide caps of the Fleets.
 	Budgets []Budget
+	// Occupancies by NodeWright name, of those that the caller was asked for; see Output.NeedOccupancy.
+	Occupancies map[string]Occupancy
 	// Settings of the reconciler.
 	Settings Settings
 	// Standby, when not empty, says why nothing may be done now (NVIDIA's operator is active, say). Statuses and
@@ -71,6 +74,8 @@ type NodeWright struct {
 	Desired desired.Set
 	// Policy is the DeploymentPolicy; nil if the spec names none.
 	Policy *nwv1.DeploymentPolicySpec
+	// Windows are the policy's maintenance windows, read; none: nodes may be admitted at any time.
+	Windows window.Set
 	// Problem says why the object cannot be resolved (unknown policy or package, invalid selector): nothing new starts.
 	Problem string
 	// Paused, Disabled: the pause and disable annotations.
@@ -218,6 +223,9 @@ type Output struct {
 	// NeedPods names the nodes whose pods must be listed before more can be decided. The caller lists them and
 	// computes once more in the same pass.
 	NeedPods []string
+	// NeedOccupancy asks for occupancies on which a choice depends, sorted by NodeWright. The caller reads them and
+	// computes once more in the same pass; until then nobody is admitted on their account.
+	NeedOccupancy []OccupancyQuery
 	// Next is the next instant at which time alone changes the answer; zero: never.
 	Next time.Time
 }
@@ -244,6 +252,8 @@ const (
 	ActionComplete Action = "Complete"
 	// ActionFail ends a turn with failure.
 	ActionFail Action = "Fail"
+	// ActionUngate takes the runtime-required taint off a node that is ready for use.
+	ActionUngate Action = "Ungate"
 	// ActionRelease takes back a turn that has not started, or sweeps what a deleted NodeWright left.
 	ActionRelease Action = "Release"
 )
@@ -282,6 +292,10 @@ type Decision struct {
 	// Erase removes what a NodeWright that is gone left on the node: its cordon, status and version, and the record too
 	// unless Record is set (what is on the host is kept for an object that comes back).
 	Erase bool
+	// Untaint are taints to take off in the same patch. CordonAfter cordons the node in its place, for somebody else to
+	// lift (`runtimeRequiredCordonAfter`).
+	Untaint     []corev1.Taint
+	CordonAfter bool
 	// CheckEarlier asks for a live list that shows no unfinished execution of an earlier round for this node UID
 	// before anything is started.
 	CheckEarlier bool
@@ -335,8 +349,10 @@ type Reason struct {
 	Message string
 	// Object is what is waited for: `pod ns/name`, `nodewright x`, `fleet ns/name` … empty if nothing is.
 	Object string
-	// Since is when the reason began, where that is known.
+	// Since is when what is waited for, or done, began, where that is known.
 	Since time.Time
+	// Ends is what would end it, in half a sentence; empty for a node that is complete.
+	Ends string
 }
 
 // Status is the state of one NodeWright, folded from its nodes.

@@ -1,12 +1,15 @@
 package plan_test
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
 // checkAdmissions looks at the admissions of a ledger that is about to be written: none after a halt, and none that
@@ -74,4 +77,42 @@ func (w *world) holds(nodeWright string, uid types.UID) bool {
 		}
 	}
 	return false
+}
+
+// compute plans, and reads what the plan depends on, as the reconciler does.
+func (w *world) compute(in plan.Input) plan.Output {
+	out := plan.Compute(in)
+	for range 3 {
+		if len(out.NeedPods)+len(out.NeedOccupancy) == 0 {
+			break
+		}
+		for i := range in.Nodes {
+			if slices.Contains(out.NeedPods, in.Nodes[i].Name) {
+				in.Nodes[i].Pods, in.Nodes[i].PodsListed = w.pods[in.Nodes[i].Name], true
+			}
+		}
+		occupancies := maps.Clone(in.Occupancies)
+		if occupancies == nil {
+			occupancies = map[string]plan.Occupancy{}
+		}
+		for _, q := range out.NeedOccupancy {
+			occupancies[q.NodeWright] = w.occupancy(q)
+		}
+		in.Occupancies = occupancies
+		out = plan.Compute(in)
+	}
+	return out
+}
+
+// occupancy looks at all pods of the world.
+func (w *world) occupancy(q plan.OccupancyQuery) plan.Occupancy {
+	out := plan.Occupancy{Protected: map[string]string{}, Bound: w.bound}
+	for _, node := range sortedKeys(w.pods) {
+		for _, p := range w.pods[node] {
+			if q.Protected != nil && q.Protected.Matches(labels.Set(p.Labels)) && out.Protected[node] == "" {
+				out.Protected[node] = p.Namespace + "/" + p.Name
+			}
+		}
+	}
+	return out
 }

@@ -32,6 +32,8 @@ type world struct {
 	in    plan.Input
 	nodes map[string]*plan.Node
 	pods  map[string][]*corev1.Pod
+	// bound are pods that a PodDisruptionBudget holds, by node name.
+	bound map[string]string
 	jobs  map[string]*plan.Execution
 	specs map[string]plan.ExecutionSpec
 	// fails gives the exit code of a stage on a node; nil and 0 succeed.
@@ -173,16 +175,7 @@ func (w *world) input() plan.Input {
 // pass computes and carries out one pass, as the reconciler does.
 func (w *world) pass() plan.Output {
 	w.passes++
-	in := w.input()
-	out := plan.Compute(in)
-	if len(out.NeedPods) > 0 {
-		for i := range in.Nodes {
-			if slices.Contains(out.NeedPods, in.Nodes[i].Name) {
-				in.Nodes[i].Pods, in.Nodes[i].PodsListed = w.pods[in.Nodes[i].Name], true
-			}
-		}
-		out = plan.Compute(in)
-	}
+	out := w.compute(w.input())
 	if out.Ledger != nil {
 		w.checkAdmissions(*out.Ledger)
 		w.in.Ledger = *out.Ledger.DeepCopy()
@@ -219,6 +212,7 @@ func (w *world) do(d plan.Decision) {
 		n.Records[d.NodeWright] = d.Record.Clone()
 	}
 	w.cordon(n, d)
+	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t corev1.Taint) bool { return slices.Contains(d.Untaint, t) })
 	for _, name := range d.Stop {
 		delete(w.jobs, name)
 	}

@@ -24,6 +24,7 @@ const (
 	EventNodeComplete    = "NodeComplete"
 	EventNodeFailed      = "NodeFailed"
 	EventReleased        = "Released"
+	EventUngated         = "Ungated"
 )
 
 // Actions of a rollout's events: what the reconciler was doing.
@@ -128,6 +129,8 @@ func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
 		e.Reason, e.Warning, e.Note = EventNodeFailed, true, failText(d)
 	case plan.ActionRelease:
 		e.Reason, e.Note = EventReleased, "released by nodewright "+d.NodeWright
+	case plan.ActionUngate:
+		e.Reason, e.Note = EventUngated, "ready for use: every runtime-required NodeWright is complete; the taint is taken off"
 	case plan.ActionCordon, plan.ActionUncordon, plan.ActionRecord:
 		return e, false
 	}
@@ -136,8 +139,11 @@ func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
 }
 
 func turnText(d plan.Decision) string {
-	if d.Record == nil {
+	switch {
+	case d.Record == nil:
 		return "nodewright " + d.NodeWright
+	case d.Record.Compartment == "":
+		return fmt.Sprintf("round %d of nodewright %s, without a slot", d.Record.Round, d.NodeWright)
 	}
 	return fmt.Sprintf("round %d, batch %d of nodewright %s (compartment %s)", d.Record.Round, d.Record.Batch, d.NodeWright, d.Record.Compartment)
 }

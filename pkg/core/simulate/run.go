@@ -82,6 +82,14 @@ func (w *world) play(sc Scenario) (passes int, problem string) {
 func (w *world) pass() plan.Output {
 	w.in.Now = w.now
 	out := plan.Compute(w.in)
+	if len(out.NeedOccupancy) > 0 {
+		w.in.Occupancies = map[string]plan.Occupancy{}
+		for _, q := range out.NeedOccupancy {
+			w.in.Occupancies[q.NodeWright] = plan.OccupancyOf(q, w.in.Nodes)
+		}
+		out = plan.Compute(w.in)
+		w.in.Occupancies = nil
+	}
 	w.watch.last = out
 	return out
 }

@@ -74,7 +74,7 @@ func TestWorkedExampleRebootThatNoNodeSurvives(t *testing.T) {
 	require.Equal(t, 2, got.Failed)
 	require.Equal(t, simulate.Load{Peak: 2, AtEnd: 2, NodeSeconds: 2 * (time.Hour + time.Minute + 40*time.Second).Seconds()}, r.OutOfService,
 		"from the cordon to the end of the reboot's time, after drain, apply and config")
-	require.Equal(t, simulate.Reason{Code: plan.WaitingForSlot, Count: 18, Message: "2 of the 2 slots of compartment default are in use",
+	require.Equal(t, simulate.Reason{Code: plan.WaitingForSlot, Count: 18, Message: "2 of the 2 slots of compartment default are in use: n01 (failed), n02 (failed)",
 		Nodes: []string{"n03", "n04", "n05", "n06", "n07", "n08", "n09", "n10", "n11", "n12"}}, got.Reasons[1])
 }
 

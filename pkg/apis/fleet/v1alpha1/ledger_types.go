@@ -61,6 +61,9 @@ type LedgerRollout struct {
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
+	// StartedAt is when the round was started.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty"`
 	// LateJoiners says that the round was started for nodes that joined a completed rollout.
 	// +optional
 	LateJoiners bool `json:"lateJoiners,omitempty"`
@@ -163,6 +166,9 @@ type LedgerIntent struct {
 	Batch       int32  `json:"batch"`
 	// Order is the admission's order number in the round.
 	Order int32 `json:"order"`
+	// At is when it was decided.
+	// +optional
+	At metav1.Time `json:"at,omitempty"`
 	// Withdrawn says that the admission is being taken back: the node's record is first written as released.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty"`

@@ -1,0 +1,36 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+// untaint takes single entries off the node's taints, from the back, so that the places of the others hold. Each is tested
+// as it was seen: a list that changed in between is read again, and nobody else's entry goes.
+func (p *nodePatch) untaint(d plan.Decision) {
+	if len(d.Untaint) == 0 {
+		return
+	}
+	removed := false
+	for i, t := range slices.Backward(p.node.Spec.Taints) {
+		ours := slices.ContainsFunc(d.Untaint, func(u corev1.Taint) bool { return u.MatchTaint(&t) && u.Value == t.Value })
+		if !ours {
+			continue
+		}
+		path := fmt.Sprintf("/spec/taints/%d", i)
+		p.test(path, t)
+		p.tested++
+		p.ops = append(p.ops, patchOp{Op: "remove", Path: path})
+		removed = true
+	}
+	if removed && d.CordonAfter && !p.node.Spec.Unschedulable {
+		p.testUnschedulable()
+		p.annotate(nwv1.RuntimeRequiredCordonAnnotation, nwv1.TrueValue)
+		p.ops = append(p.ops, patchOp{"add", "/spec/unschedulable", true})
+	}
+}

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// runtimeTaint reports whether a taint keeps a node out of use until the runtime-required NodeWrights are complete on it:
+// the configured one, and the one of NVIDIA's earlier releases.
+func (p *pass) runtimeTaint(t corev1.Taint) bool {
+	legacy := corev1.Taint{Key: nwv1.LegacyGroup, Value: nwv1.RuntimeRequiredTaintValue, Effect: corev1.TaintEffectNoSchedule}
+	return sameTaint(t, p.in.Settings.RuntimeRequiredTaint) || sameTaint(t, legacy)
+}
+
+// runtimeTaints are those of a node, in its order.
+func (p *pass) runtimeTaints(n *Node) []corev1.Taint {
+	var out []corev1.Taint
+	for _, t := range n.Taints {
+		if p.runtimeTaint(t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// slotless: the turn was admitted without a slot, and the node is still out of use.
+func (p *pass) slotless(m *member) bool {
+	return m.rec.Batch > 0 && m.rec.Compartment == "" && len(p.runtimeTaints(m.node)) > 0
+}
+
+// unusedSoFar: everything of ours on the node was admitted without a slot, and it is still out of use.
+func (p *pass) unusedSoFar(n *Node) bool {
+	for _, rec := range n.Records {
+		if rec.Batch > 0 && rec.Compartment != "" {
+			return false
+		}
+	}
+	return len(p.runtimeTaints(n)) > 0
+}
+
+// admitUnused admits the nodes that need no slot, because nothing can be disturbed on them, and returns the others.
+func (p *pass) admitUnused(v *view, waiting []*member) []*member {
+	if !v.nw.Spec.RuntimeRequired {
+		return waiting
+	}
+	var rest []*member
+	for _, m := range waiting {
+		switch {
+		case !p.neverUsed(v, m):
+			rest = append(rest, m)
+		case !m.node.PodsListed:
+			p.needPods[m.node.Name] = true
+			m.because(&cause{WaitingForSlot, "", "it is being looked up whether the node is in use"})
+		case v.inUseBy(m.node, p.in.Settings.Namespace) != nil:
+			rest = append(rest, m)
+		default:
+			p.admitTo(v, m, "", 1)
+		}
+	}
+	return rest
+}
+
+// neverUsed: the node carries the taint and was never complete. A turn of this round that failed is tried again in a slot.
+func (p *pass) neverUsed(v *view, m *member) bool {
+	return len(p.runtimeTaints(m.node)) > 0 && !v.current(m.rec) &&
+		(!m.had || m.rec.Compartment == "" && m.rec.Outcome != noderecord.Succeeded)
+}
+
+// inUseBy is a pod on the node that is not a DaemonSet's, a mirror pod, finished, or ours; nil if there is none.
+func (v *view) inUseBy(n *Node, ourNamespace string) *corev1.Pod {
+	for _, pod := range n.Pods {
+		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+		if !mirror && !controlledByDaemonSet(pod) && !finished(pod) && !isOurs(pod, ourNamespace) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// ungate gives nodes free for use: the taint goes once every runtime-required NodeWright that targets the node is complete
+// there. It stays where none does: somebody else put it there.
+func (p *pass) ungate() {
+	var gates []*view
+	for _, v := range p.views {
+		if v.nw.Spec.RuntimeRequired && !v.nw.Disabled {
+			gates = append(gates, v)
+		}
+	}
+	if len(gates) == 0 {
+		return
+	}
+	for pos, n := range p.nodes {
+		if taints := p.runtimeTaints(n); len(taints) > 0 {
+			p.ungateNode(gates, pos, taints)
+		}
+	}
+}
+
+func (p *pass) ungateNode(gates []*view, pos int, taints []corev1.Taint) {
+	var last *member
+	cordon := false
+	for _, v := range gates {
+		m := v.at[pos]
+		if m == nil || !m.targeted {
+			continue
+		}
+		if m.decision != nil || v.held != nil || m.open || !m.complete() {
+			return
+		}
+		last, cordon = m, cordon || v.nw.Spec.RuntimeRequiredCordonAfter
+	}
+	if last == nil {
+		return
+	}
+	n := last.node
+	d := Decision{Node: n.Name, NodeUID: n.UID, Action: ActionUngate, Untaint: taints, CordonAfter: cordon}
+	if seen, had := n.Records[last.nw.Name]; had {
+		d.Before = &seen
+	}
+	last.decide(d)
+}

@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
+)
+
+// unit is what is admitted as a whole: a node, or, with groupBy, the waiting nodes of one group.
+type unit struct {
+	// group is the label's value; empty for a single node.
+	group   string
+	members []*member
+	// urgency is that of the most urgent node, label the smallest value of `orderBy`; busy says that one has pods which
+	// speak against disturbing it.
+	urgency int
+	label   string
+	busy    bool
+}
+
+// groupOf is the group that a node is taken with; empty: it goes alone.
+func (c *compartment) groupOf(m *member) string {
+	if c.groupBy == "" {
+		return ""
+	}
+	return m.node.Labels[c.groupBy]
+}
+
+// unitsOf are the waiting nodes of a compartment as they are admitted, in order: those that hold a slot already, those
+// that failed, then by the policy's order.
+func (p *pass) unitsOf(v *view, c *compartment, waiting []*member, o Occupancy) []unit {
+	out := make([]unit, 0, len(waiting))
+	place := map[string]int{}
+	for i, m := range waiting {
+		group := c.groupOf(m)
+		at, known := place[group]
+		if group == "" || !known {
+			at = len(out)
+			out = append(out, unit{group: group, members: waiting[i : i : i+1], urgency: c.urgency(m), label: v.orderLabel(m)})
+			if group != "" {
+				place[group] = at
+			}
+		}
+		u := &out[at]
+		u.members = append(u.members, m)
+		u.urgency, u.label = min(u.urgency, c.urgency(m)), min(u.label, v.orderLabel(m))
+		u.busy = u.busy || v.prefersIdle() && o.has(m.node.Name) && p.workOf(m).disruptive()
+	}
+	slices.SortStableFunc(out, compareUnits)
+	return out
+}
+
+// compareUnits is the order of admission. Groups go by their names; equal single nodes keep the order of theirs.
+func compareUnits(a, b unit) int {
+	return cmp.Or(a.urgency-b.urgency, compareBools(a.busy, b.busy), compareStrings(a.label, b.label), compareStrings(a.group, b.group))
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// orderLabel is the value that `order: Label` goes by; empty for other orders.
+func (v *view) orderLabel(m *member) string {
+	if policy := v.nw.Policy; policy != nil && policy.Order == nwv1.OrderLabel {
+		return m.node.Labels[policy.OrderBy]
+	}
+	return ""
+}
+
+func (c *compartment) urgency(m *member) int {
+	switch {
+	case c.holders[m]:
+		return 0
+	case m.rec.Outcome == noderecord.Failed:
+		return 1
+	}
+	return 2
+}
+
+// choice fills the next batch of a compartment.
+type choice struct {
+	p *pass
+	v *view
+	c *compartment
+	// size is how many nodes the batch wants.
+	size int
+	// free are the slots that are left.
+	free     int
+	admitted []*member
+	// whole says that a group was left out because it did not fit whole: that is no reason not to grow.
+	whole bool
+	// nextBatch and noSlot are worded once for all nodes that wait for the same thing.
+	nextBatch, noSlot *cause
+}
+
+// take goes through the units in their order. A group is taken whole, and rounds the batch up if it comes first. Only one
+// that could never be taken whole, as it is larger than a ceiling, is split.
+func (s *choice) take(units []unit) {
+	for _, u := range units {
+		limit := s.limit(u.members)
+		if len(u.members) <= max(limit, 1) {
+			s.offer(u.members, u.group)
+			continue
+		}
+		s.c.split = append(s.c.split, fmt.Sprintf("%s=%s has %d nodes, of which %d fit", s.c.groupBy, u.group, len(u.members), limit))
+		size := s.size
+		if len(s.admitted) == 0 {
+			s.size = max(size, limit)
+		}
+		for i := range u.members {
+			s.offer(u.members[i:i+1], "")
+		}
+		s.size = size
+	}
+}
+
+// limit is how many nodes of a group could ever be out of service at once.
+func (s *choice) limit(members []*member) int {
+	limit := s.c.ceiling
+	if len(members) == 1 {
+		return limit
+	}
+	for _, c := range s.p.caps {
+		if slices.ContainsFunc(members, func(m *member) bool { return c.covers(m.node) && s.p.workOf(m).disruptive() }) {
+			limit = min(limit, c.max)
+		}
+	}
+	return limit
+}
+
+// offer admits the nodes if the batch, the ceiling and the cluster's budgets have room for all of them, or tells each
+// why not. A node that holds a slot already, or that the budget counts anyway, needs no other.
+func (s *choice) offer(members []*member, group string) {
+	need := 0
+	for _, m := range members {
+		if !s.c.counts(m) {
+			need++
+		}
+	}
+	holds := len(members) == 1 && s.c.holders[members[0]]
+	switch n := len(s.admitted); {
+	case n >= s.size:
+		becauseAll(members, s.full())
+	case n > 0 && n+len(members) > s.size:
+		s.whole = true
+		becauseAll(members, &cause{WaitingForBatch, s.c.ref(),
+			fmt.Sprintf("group %s has %d nodes, and the next batch of compartment %s has room for %d", group, len(members), s.c.name, s.size-n)})
+	case !holds && s.free < need:
+		s.whole = s.whole || len(members) > 1
+		becauseAll(members, s.used(need, group))
+	default:
+		if blocking := s.p.clusterRoom(s.disruptive(members)...); blocking != nil {
+			becauseAll(members, blocking)
+			return
+		}
+		s.free -= need
+		s.admitted = append(s.admitted, members...)
+	}
+}
+
+func (s *choice) disruptive(members []*member) []*Node {
+	var out []*Node
+	if len(s.p.caps) == 0 {
+		return nil
+	}
+	for _, m := range members {
+		if s.p.workOf(m).disruptive() {
+			out = append(out, m.node)
+		}
+	}
+	return out
+}
+
+func (s *choice) full() *cause {
+	if s.nextBatch == nil {
+		s.nextBatch = &cause{WaitingForBatch, s.c.ref(), "the next batch of compartment " + s.c.name + " is full"}
+	}
+	return s.nextBatch
+}
+
+func (s *choice) used(need int, group string) *cause {
+	if s.noSlot == nil {
+		s.noSlot = &cause{WaitingForSlot, s.c.ref(), fmt.Sprintf("%d of the %d slots of compartment %s are in use%s",
+			s.c.ceiling-min(s.free, s.c.ceiling), s.c.ceiling, s.c.name, s.v.holdersOf(s.c, len(s.admitted)))}
+	}
+	if group == "" {
+		return s.noSlot
+	}
+	return &cause{WaitingForSlot, s.c.ref(), fmt.Sprintf("group %s needs %d slots; %s", group, need, s.noSlot.message)}
+}
