@@ -23,6 +23,8 @@ type RolloutObserver interface {
 	Observe(ctx context.Context, now time.Time) (plan.Input, error)
 	// Pods lists the pods of one node, live.
 	Pods(ctx context.Context, node string) ([]*corev1.Pod, error)
+	// Occupancies reads, live, which nodes carry pods that speak against disturbing them; every query has an answer.
+	Occupancies(ctx context.Context, queries []plan.OccupancyQuery) (map[string]plan.Occupancy, error)
 	// Fresh returns when views are at least as new as a quorum list that began after the call.
 	Fresh(ctx context.Context) error
 }
@@ -103,9 +105,11 @@ type memory struct {
 	evict   evictionMemory
 	resting restingMemory
 	pods    podMemory
-	reasons map[reasonKey]plan.Code
-	swept   time.Time // Jobs
-	tidied  time.Time // stored definitions and configurations
+	// occupancy of the NodeWrights that asked for it in the last pass.
+	occupancy occupancyMemory
+	reasons   map[reasonKey]plan.Code
+	swept     time.Time // Jobs
+	tidied    time.Time // stored definitions and configurations
 }
 
 // Wake asks for a pass. Many calls are one pass. It never blocks.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -36,9 +37,11 @@ type rolloutWorld struct {
 	fail    error // of Do, for node n1
 	blind   error // of Pods
 	pods    []*corev1.Pod
-	now     time.Time
-	status  map[string]*nwv1.NodeWright
-	events  []report.RolloutEvent
+	// protected pods by node.
+	protected map[string]string
+	now       time.Time
+	status    map[string]*nwv1.NodeWright
+	events    []report.RolloutEvent
 }
 
 func (w *rolloutWorld) note(format string, args ...any) {
@@ -57,6 +60,15 @@ func (w *rolloutWorld) Observe(_ context.Context, now time.Time) (plan.Input, er
 func (w *rolloutWorld) Pods(_ context.Context, node string) ([]*corev1.Pod, error) {
 	w.note("list pods of %s", node)
 	return w.pods, w.blind
+}
+
+func (w *rolloutWorld) Occupancies(_ context.Context, queries []plan.OccupancyQuery) (map[string]plan.Occupancy, error) {
+	w.note("look for protected pods")
+	out := map[string]plan.Occupancy{}
+	for _, q := range queries {
+		out[q.NodeWright] = plan.Occupancy{Protected: maps.Clone(w.protected)}
+	}
+	return out, w.blind
 }
 
 func (w *rolloutWorld) Fresh(context.Context) error { w.note("fresh view"); return nil }

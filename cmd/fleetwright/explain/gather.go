@@ -105,9 +105,16 @@ func (s *Source) ledger(ctx context.Context) (fleetv1.LedgerSpec, error) {
 	return ledger.Spec, nil
 }
 
-// plan computes, lists the pods that the target's reasons need, and computes once more.
+// plan computes, reads the pods that the target's reasons need, and computes again.
 func (s *Source) plan(ctx context.Context, observer *cluster.Observer, target Target, p *Picture) error {
 	p.out = plan.Compute(p.in)
+	if len(p.out.NeedOccupancy) > 0 {
+		var err error
+		if p.in.Occupancies, err = observer.Occupancies(ctx, p.out.NeedOccupancy); err != nil {
+			return err
+		}
+		p.out = plan.Compute(p.in)
+	}
 	listed := false
 	for i := range p.in.Nodes {
 		n := &p.in.Nodes[i]

@@ -135,7 +135,7 @@ func (p Picture) reason(nodeWright, node string) (Reason, bool) {
 		return Reason{}, false
 	}
 	r := p.out.Reasons[i]
-	out := Reason{Code: r.Code, Message: r.Message, Object: r.Object, Since: p.since(r.Since), Ends: ends(r)}
+	out := Reason{Code: r.Code, Message: r.Message, Object: r.Object, Since: p.since(r.Since), Ends: r.Ends}
 	written := p.written[nodeWright]
 	for _, c := range written.Status.Reasons {
 		if c.Reason == string(r.Code) && slices.Contains(c.Nodes, node) && c.Message != r.Message {

@@ -183,6 +183,7 @@ func (w *world) cordon(n *plan.Node, d plan.Decision) {
 	case plan.CordonKeep:
 		return
 	}
+	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t corev1.Taint) bool { return slices.Contains(d.Untaint, t) })
 	w.watch.outOfService(w.now, before, n.CordonOwners)
 }
 

@@ -22,21 +22,27 @@ type listedPods struct {
 }
 
 // plan computes, lists the pods of the nodes that the plan asks for, and computes once more. What is remembered is good
-// enough to wait by and never to act by: where it would lead to an execution or an eviction, the pods are listed now. A node
+// enough to wait by and never to act by: where it would lead to an admission, an execution or an eviction, the pods are listed
+// now. A node
 // whose pods could not be listed waits; the error asks for another pass, as nothing else would.
 func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error) {
-	out := plan.Compute(*in)
+	out, err := r.compute(ctx, in)
 	if len(out.NeedPods) == 0 {
 		r.memory.pods = nil
-		return out, nil
+		return out, err
 	}
 	byName := make(map[string]*plan.Node, len(in.Nodes))
 	for i := range in.Nodes {
 		byName[in.Nodes[i].Name] = &in.Nodes[i]
 	}
 	old, remembered := r.remember(in, out.NeedPods, byName)
-	err := r.list(ctx, in.Now, old, byName)
-	out = plan.Compute(*in)
+	again := func() {
+		var failed error
+		out, failed = r.compute(ctx, in)
+		err = errors.Join(err, failed)
+	}
+	err = errors.Join(err, r.list(ctx, in.Now, old, byName))
+	again()
 	for {
 		acting := actingOn(out.Decisions, remembered)
 		if len(acting) == 0 {
@@ -46,7 +52,7 @@ func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error)
 		for _, name := range acting {
 			delete(remembered, name)
 		}
-		out = plan.Compute(*in) // what is seen now may let another node act
+		again() // what is seen now may let another node act
 	}
 	for name := range remembered {
 		out.Next = earlier(out.Next, r.memory.pods[byName[name].UID].at.Add(r.drainRetry()))
@@ -92,12 +98,13 @@ func (r *Rollout) list(ctx context.Context, now time.Time, names []string, byNam
 	return err
 }
 
-// actingOn are the nodes among those that live on what is remembered where something would be started or evicted.
+// actingOn are the nodes among those that live on what is remembered where something would be admitted, started or
+// evicted.
 func actingOn(decisions []plan.Decision, remembered map[string]bool) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, d := range decisions {
-		if remembered[d.Node] && !seen[d.Node] && len(d.Start)+len(d.Evict) > 0 {
+		if remembered[d.Node] && !seen[d.Node] && (d.Action == plan.ActionAdmit || len(d.Start)+len(d.Evict) > 0) {
 			out = append(out, d.Node)
 			seen[d.Node] = true
 		}
