@@ -25,6 +25,7 @@ const (
 var may = []right{
 	{"list", "", "nodes", "", ""}, {"watch", "", "nodes", "", ""}, {"patch", "", "nodes", "", "n"},
 	{"list", "", "pods", "", ""}, {"list", "", "pods", "team-b", ""}, {"create", "", "pods/eviction", "team-b", "p"},
+	{"list", "policy", "poddisruptionbudgets", "", ""},
 	{"create", nvidia, "nodewrights", "", ""}, {"patch", nvidia, "nodewrights", "", "x"}, {"delete", nvidia, "nodewrights", "", "x"},
 	{"patch", nvidia, "nodewrights/status", "", "x"},
 	{"patch", nvidia, "deploymentpolicies", "", "x"}, {"delete", nvidia, "deploymentpolicies", "", "x"},
@@ -38,6 +39,9 @@ var may = []right{
 	{"create", "", "configmaps", namespace, ""}, {"delete", "", "configmaps", namespace, "c"},
 	{"create", "coordination.k8s.io", "leases", namespace, ""},
 	{"update", "coordination.k8s.io", "leases", namespace, "fleetwright-reconciler"},
+	{"list", "coordination.k8s.io", "leases", "", "3c22c1ae.nvidia.com"}, {"list", "apps", "deployments", "", ""},
+	{"list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", ""},
+	{"list", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ""},
 	{"get", "", "secrets", namespace, "s"}, {"get", "", "secrets", "team-a", "s"},
 }
 
@@ -57,6 +61,15 @@ var mayNot = []right{
 	{"create", "", "serviceaccounts/token", namespace, chart.ReconcilerAccount}, {"impersonate", "", "users", "", "admin"},
 	{"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", ""}, {"escalate", "rbac.authorization.k8s.io", "clusterroles", "", ""},
 	{"patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "x"}, {"delete", "policy", "poddisruptionbudgets", "team-b", "x"},
+	{"get", "policy", "poddisruptionbudgets", "team-b", "x"}, {"watch", "policy", "poddisruptionbudgets", "", ""},
+	{"create", "policy", "poddisruptionbudgets", "team-b", ""}, {"patch", "policy", "poddisruptionbudgets", "team-b", "x"},
+	{"patch", "policy", "poddisruptionbudgets/status", "team-b", "x"},
+	{"list", "coordination.k8s.io", "leases", "", ""}, {"list", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler"},
+	{"delete", "coordination.k8s.io", "leases", "nodewright", "3c22c1ae.nvidia.com"},
+	{"patch", "apps", "deployments", "nodewright", "x"}, {"delete", "apps", "deployments", "nodewright", "x"},
+	{"patch", "apps", "deployments/scale", "nodewright", "x"},
+	{"patch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "x"},
+	{"delete", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "x"},
 	{"patch", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "fleetwright-state"},
 	{"create", ours, "fleets", "team-a", ""}, {"delete", ours, "fleets", "team-a", "f"}, {"delete", ours, "ledgers", "", "cluster"},
 	{"patch", "", "namespaces", "", namespace},

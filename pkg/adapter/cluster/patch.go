@@ -141,20 +141,40 @@ func (p *nodePatch) testUnschedulable() {
 	p.tested++
 }
 
-// dropCordon removes our owner mark and, if it was the last one, the cordon. A new owner may come at any moment under a
-// key that nobody can test for, so the last owner's patch tests the whole node (its resourceVersion).
+// dropCordon removes our owner mark and, if it was the last one, the cordon. Others may come and go in between. A new
+// owner comes under a key that nobody can test for, so the last owner's patch tests the whole node (its resourceVersion).
+// Whoever leaves the cordon to others tests that they are still there: of two that go at once, the slower one is refused,
+// and then finds itself the last.
 func (p *nodePatch) dropCordon(key string) {
 	if !p.has(key) {
 		return
 	}
 	p.unannotate(key)
-	if !p.node.Spec.Unschedulable || len(cordonOwners(p.annotations)) > 0 ||
-		p.annotations[nwv1.RuntimeRequiredCordonAnnotation] != "" {
+	if !p.node.Spec.Unschedulable {
+		return
+	}
+	if others := p.otherCordons(); len(others) > 0 {
+		for _, other := range others {
+			p.test(annotationPath(other), p.annotations[other])
+			p.tested++
+		}
 		return
 	}
 	p.test("/metadata/resourceVersion", p.node.ResourceVersion)
 	p.tested++
 	p.ops = append(p.ops, patchOp{Op: "remove", Path: "/spec/unschedulable"})
+}
+
+// otherCordons are the annotations, without ours, for which the cordon stays.
+func (p *nodePatch) otherCordons() []string {
+	var out []string
+	for _, name := range cordonOwners(p.annotations) {
+		out = append(out, nwv1.CordonKey(name))
+	}
+	if p.annotations[nwv1.RuntimeRequiredCordonAnnotation] != "" {
+		out = append(out, nwv1.RuntimeRequiredCordonAnnotation)
+	}
+	return out
 }
 
 // erase removes everything of a NodeWright that is gone: keys by their exact names, never by a suffix.

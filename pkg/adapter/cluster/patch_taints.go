@@ -28,9 +28,20 @@ func (p *nodePatch) untaint(d plan.Decision) {
 		p.ops = append(p.ops, patchOp{Op: "remove", Path: path})
 		removed = true
 	}
-	if removed && d.CordonAfter && !p.node.Spec.Unschedulable {
-		p.testUnschedulable()
-		p.annotate(nwv1.RuntimeRequiredCordonAnnotation, nwv1.TrueValue)
+	if removed && d.CordonAfter {
+		p.cordonAfter()
+	}
+}
+
+// cordonAfter keeps a node out of use after its taint is gone. Where a NodeWright's cordon is in place already, the mark
+// keeps it when that NodeWright gives its own back; a cordon of somebody else is theirs to take off.
+func (p *nodePatch) cordonAfter() {
+	if p.node.Spec.Unschedulable && len(cordonOwners(p.annotations)) == 0 {
+		return
+	}
+	p.testUnschedulable()
+	p.annotate(nwv1.RuntimeRequiredCordonAnnotation, nwv1.TrueValue)
+	if !p.node.Spec.Unschedulable {
 		p.ops = append(p.ops, patchOp{"add", "/spec/unschedulable", true})
 	}
 }

@@ -59,10 +59,12 @@ func TestBuildPatchOfACordon(t *testing.T) {
 		"drop, the last owner": {nodeWith(true, ours), drop, []string{
 			"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null", "test /metadata/resourceVersion \"5\"", "remove /spec/unschedulable null"}},
 		"drop, another owns it too": {nodeWith(true, shared), drop, []string{
-			"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null"}},
+			"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null",
+			"test /metadata/annotations/nodewright.nvidia.com~1cordon_other \"true\""}},
 		"drop, the runtime-required cordon is left": {
 			nodeWith(true, map[string]string{nwv1.CordonKey("tune"): "true", nwv1.RuntimeRequiredCordonAnnotation: "true"}), drop,
-			[]string{"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null"}},
+			[]string{"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null",
+				"test /metadata/annotations/nodewright.nvidia.com~1runtimeRequiredCordon \"true\""}},
 		"drop, somebody uncordoned it": {nodeWith(false, ours), drop, []string{
 			"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null"}},
 		"drop what is not ours": {nodeWith(true, nil), drop, nil},
