@@ -16,8 +16,14 @@ const mostTexts = 1024
 //
 // The zero Reader is ready for use. It is not safe for concurrent use.
 type Reader struct {
-	packages map[string]map[string]Package // by their text
+	packages map[string]sharedPackages // by their text
+	newest   uint32                    // number of shared packages
 	words    map[string]string
+}
+
+type sharedPackages struct {
+	number   uint32
+	packages map[string]Package
 }
 
 // text is a record whose packages are not decoded yet.
@@ -40,7 +46,7 @@ func (r *Reader) Read(value string, node types.UID) (Record, bool, error) {
 	if t.Node != node {
 		return Record{}, false, nil
 	}
-	t.Record.Packages = shared
+	t.Record.Packages, t.Record.Shared = shared.packages, shared.number
 	return r.inWords(t.Record), true, nil
 }
 
@@ -51,9 +57,11 @@ func (r *Reader) readFirst(value string, node types.UID, packages json.RawMessag
 		return Record{}, false, err
 	}
 	if r.packages == nil || len(r.packages) >= mostTexts {
-		r.packages = map[string]map[string]Package{}
+		r.packages = map[string]sharedPackages{}
 	}
-	r.packages[string(packages)] = rec.Packages
+	r.newest++
+	rec.Shared = r.newest
+	r.packages[string(packages)] = sharedPackages{r.newest, rec.Packages}
 	return r.inWords(rec), true, nil
 }
 

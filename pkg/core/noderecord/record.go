@@ -62,6 +62,10 @@ type Record struct {
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
 	// Packages is what is on the host, by package name.
 	Packages map[string]Package `json:"packages,omitempty"`
+
+	// Shared numbers the packages: records of one Reader with the same number have the same ones. 0 says nothing. It is not
+	// part of what is written, and a copy whose packages may be changed has none.
+	Shared uint32 `json:"-"`
 }
 
 // Failure is why a turn failed, in the words of the failed execution.
@@ -166,7 +170,7 @@ func (r Record) Clone() Record {
 		i.NotBefore = clone(i.NotBefore)
 		out.Interrupt = &i
 	}
-	out.Packages = make(map[string]Package, len(r.Packages))
+	out.Packages, out.Shared = make(map[string]Package, len(r.Packages)), 0
 	for name, p := range r.Packages {
 		out.Packages[name] = p.Clone()
 	}

@@ -121,6 +121,8 @@ func TestReaderReadsAsDecodeDoes(t *testing.T) {
 		} {
 			want, wantFound, wantErr := noderecord.Decode(value, "node")
 			got, found, err := r.Read(value, "node")
+			require.Equal(t, err == nil && found, got.Shared > 0, value)
+			got.Shared = 0
 			require.Equal(t, want, got, value)
 			require.Equal(t, wantFound, found, value)
 			require.Equal(t, wantErr == nil, err == nil, value)
@@ -142,6 +144,10 @@ func TestReaderSharesWhatIsEqual(t *testing.T) {
 		second.Packages["proof"] = noderecord.Package{}
 	})
 	require.Contains(t, first.Packages, "proof", "the map is the same")
+	second, _, err := r.Read(value, "node")
+	require.NoError(t, err)
+	require.Equal(t, first.Shared, second.Shared)
+	require.Zero(t, second.Clone().Shared, "a copy may be changed")
 	require.Less(t, allocs, testing.AllocsPerRun(10, func() { _, _, _ = noderecord.Decode(value, "node") }))
 }
 
@@ -155,6 +161,8 @@ func TestReaderForgets(t *testing.T) {
 		got, found, err := r.Read(noderecord.Encode(rec), "node")
 		require.NoError(t, err)
 		require.True(t, found)
+		require.EqualValues(t, i+1, got.Shared, "a number is never used twice")
+		got.Shared = 0
 		require.Equal(t, rec, got)
 	}
 	require.LessOrEqual(t, r.Size(), 2*1024)

@@ -44,7 +44,7 @@ func (p *pass) memberAt(v *view, pos int) *member {
 	if v.at[pos] == nil {
 		n := p.nodes[pos]
 		m := &member{nw: v.nw, node: n, pos: pos, rec: rebased(n.Records[v.nw.Name], v.nw)}
-		m.standing = p.standingOf(m)
+		m.standing = p.standingOf(v, m)
 		v.at[pos] = m
 	}
 	return v.at[pos]

@@ -29,7 +29,7 @@ func (p *pass) meet(v *view, pos int) bool {
 	}
 	m := v.newMember()
 	m.node, m.pos, m.rec, m.had, m.selected = n, pos, rec, had, selected
-	m.standing = p.standingOf(m)
+	m.standing = p.standingOf(v, m)
 	p.target(m)
 	if m.targeted {
 		v.assign(m)

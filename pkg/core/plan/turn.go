@@ -274,7 +274,7 @@ func (t *turn) ownPackages() {
 	t.packagesOwned = true
 	own := make(map[string]noderecord.Package, len(t.rec.Packages))
 	maps.Copy(own, t.rec.Packages)
-	t.rec.Packages = own
+	t.rec.Packages, t.rec.Shared = own, 0
 }
 
 // left is what is left to do by the turn's record.

@@ -25,6 +25,8 @@ type view struct {
 	// matching is memory for assign; several are the nodes that it cannot assign yet.
 	matching []*compartment
 	several  []contested
+	// standings of the packages that nodes share, by noderecord.Record.Shared.
+	standings map[uint32]standing
 	// block is where the next members are.
 	block []member
 	// named are the compartments by name.
@@ -60,6 +62,7 @@ func newView(nw *NodeWright, nodes int) *view {
 	v := &view{
 		nw: nw, at: make([]*member, nodes), selector: selectorOf(nw.Spec.NodeSelectors), compartments: declared(nw),
 		executions: map[ExecutionKey]*Execution{}, confirmed: map[types.UID]bool{}, named: map[string]*compartment{},
+		standings: map[uint32]standing{},
 	}
 	v.index = indexOf(v.compartments)
 	for _, c := range v.compartments {

@@ -51,8 +51,21 @@ type standing struct {
 	untidy bool
 }
 
-// standingOf looks once at each package of a node. On a node that is not selected nothing is wanted.
-func (p *pass) standingOf(m *member) standing {
+// standingOf is the standing of a node. Nodes that share their packages share it.
+func (p *pass) standingOf(v *view, m *member) standing {
+	if m.rec.Shared == 0 || !m.selected {
+		return p.lookAt(m)
+	}
+	s, known := v.standings[m.rec.Shared]
+	if !known {
+		s = p.lookAt(m)
+		v.standings[m.rec.Shared] = s
+	}
+	return s
+}
+
+// lookAt looks once at each package of a node. On a node that is not selected nothing is wanted.
+func (p *pass) lookAt(m *member) standing {
 	s := standing{done: true}
 	if !m.selected {
 		s.running = anyRunning(m.rec)
