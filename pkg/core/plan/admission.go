@@ -19,7 +19,9 @@ func (p *pass) admitFrom(v *view, c *compartment, waiting []*member) {
 	led := v.ledger.Compartments[c.name]
 	if why := p.closed(v, c, led); why != nil {
 		becauseAll(waiting, why)
-		return
+		if waiting = slices.DeleteFunc(slices.Clone(waiting), func(m *member) bool { return !m.mustBeFinished(why) }); len(waiting) == 0 {
+			return
+		}
 	}
 	waiting = p.admitUnused(v, waiting)
 	if !c.rules.rolling && led.Batch > 0 && !led.Settled {
@@ -40,6 +42,12 @@ func (p *pass) admitFrom(v *view, c *compartment, waiting []*member) {
 	if len(s.admitted) > 0 {
 		p.openBatch(s)
 	}
+}
+
+// mustBeFinished: the node is out of service because of us and under way, in an earlier round. The end of a window does not
+// leave it there until the next one.
+func (m *member) mustBeFinished(why *cause) bool {
+	return why.is(WaitingForWindow) && m.underWay() && m.ownsCordon()
 }
 
 func becauseAll(waiting []*member, why *cause) {
@@ -79,7 +87,7 @@ func (p *pass) openBatch(s *choice) {
 	led.Size, led.Admitted = int32(s.size), int32(len(s.admitted))
 	led.Settled, led.LastBad = false, false
 	free := c.ceiling - c.inUse() + c.alreadyHolding(s.admitted)
-	led.Cut = !s.whole && len(s.admitted) < min(s.size, v.incompleteIn(c), max(free, 0))
+	led.Cut = len(s.admitted)+s.left < min(s.size, v.incompleteIn(c)-p.slotlessIn(v, c), max(free, 0))
 	v.setCompartment(c.name, led)
 	for _, m := range s.admitted {
 		c.hold(m)

@@ -51,8 +51,8 @@ func (p *pass) resume(v *view) {
 // ends are the nodes of a batch, or of a verdict window, that have ended.
 type ends struct {
 	succeeded, failed int
-	// open nodes have not ended.
-	open int
+	// open nodes have not ended; released ones were given back before anything ran.
+	open, released int
 	// seen are the nodes whose record or intent is there.
 	seen     int
 	failures []NodeFailure
@@ -78,7 +78,7 @@ func (p *pass) settleBatch(v *view, c *compartment) {
 		e.failures = append(e.failures, lost...)
 	}
 	led = c.rules.verdict(led, e.succeeded, e.failed, v.progress(c))
-	led.Settled = true
+	led.Settled, led.Cut = true, led.Cut || e.released > 0 || e.succeeded+e.failed == 0 // it has shown less than it was to show
 	p.keepVerdict(v, c, led, e.failures)
 }
 
@@ -137,6 +137,10 @@ func (e *ends) add(m *member) {
 		e.open++
 	case noderecord.Succeeded:
 		e.succeeded++
+	case noderecord.Released:
+		if m.selected {
+			e.released++
+		}
 	case noderecord.Failed:
 		e.failed++
 		e.failures = append(e.failures, m.failure())

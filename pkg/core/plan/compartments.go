@@ -17,8 +17,6 @@ type compartment struct {
 	budget   budget
 	// groupBy is the label whose groups of nodes are taken whole; empty: nodes go one by one.
 	groupBy string
-	// split are the groups that cannot be taken whole, as sentences.
-	split []string
 	// selected counts the targeted nodes that its selector matches.
 	selected int
 	// members that are assigned to it now, by name.

@@ -127,8 +127,11 @@ func (e Execution) stuck() bool {
 // running reports whether a stage of the execution is running.
 func (e Execution) running() bool { return e.State == ExecutionRunning && e.Trouble == "" }
 
-// atWork reports whether a stage of the execution is running, or may begin at any moment.
-func (e Execution) atWork() bool { return !e.Ended() && e.Trouble == "" }
+// atWork reports whether a stage of the execution is running, or may begin at any moment: a pod that does not fit runs as
+// soon as another one leaves.
+func (e Execution) atWork() bool {
+	return !e.Ended() && (e.Trouble == "" || e.Trouble == InsufficientResources)
+}
 
 func failureOf(name string, e Execution) *noderecord.Failure {
 	f := &noderecord.Failure{

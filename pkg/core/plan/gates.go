@@ -24,7 +24,7 @@ func (t *turn) passGates() bool { return t.cordoned() && t.empty() }
 func (t *turn) cordoned() bool {
 	n := t.m.node
 	if !t.rec.Disruptive { // an interrupt that was added under way: the turn needs room that it did not ask for
-		if full := t.p.clusterRoom(n); full != nil {
+		if full := t.room(); full != nil {
 			t.m.because(full)
 			return false
 		}
@@ -37,6 +37,14 @@ func (t *turn) cordoned() bool {
 	t.act(ActionCordon)
 	t.because(Cordoning, "", "the node is being cordoned")
 	return false
+}
+
+// room takes the room for the node in the Fleets' budgets, or says which has none. A node that is out of use needs none.
+func (t *turn) room() *cause {
+	if t.rec.Compartment == "" && t.p.unusedSoFar(t.m.node) {
+		return nil
+	}
+	return t.p.clusterRoom(t.m.node)
 }
 
 // empty looks at the pods of the node and asks those that have to leave to do so.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -70,8 +71,16 @@ func (m *member) ownsCordon() bool { return slices.Contains(m.node.CordonOwners,
 // underWay reports whether a turn of the node has begun to run something and is not ended.
 func (m *member) underWay() bool { return m.rec.IsOpen() && m.rec.Started }
 
+// lastRound is more rounds than can ever begin. A record beyond it was written by hand, and no round could follow it.
+const lastRound = 1 << 40
+
 // malformed says what is wrong with the node's record; empty if it can be read.
-func (m *member) malformed() string { return m.node.Malformed[m.nw.Name] }
+func (m *member) malformed() string {
+	if m.rec.Round > lastRound {
+		return fmt.Sprintf("the record names round %d; the rounds of a NodeWright end at %d", m.rec.Round, int64(lastRound))
+	}
+	return m.node.Malformed[m.nw.Name]
+}
 
 // anyExecution reports whether one of the NodeWright's executions on the node is as asked.
 func (m *member) anyExecution(is func(Execution) bool) bool {

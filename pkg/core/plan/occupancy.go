@@ -69,21 +69,33 @@ func (o Occupancy) has(node string) bool { return o.Protected[node] != "" || o.B
 // occupancy is what the choice among the waiting nodes depends on. It is asked for only if there is a choice: somebody can
 // be admitted, and either not everybody, or not those with protected pods.
 func (s *choice) occupancy(waiting []*member) (o Occupancy, known bool) {
+	disruptive := func(m *member) bool { return s.p.workOf(m).disruptive() }
+	if !s.picks(waiting) || !slices.ContainsFunc(waiting, disruptive) {
+		return Occupancy{}, true
+	}
+	return s.p.occupancy(s.v)
+}
+
+// picks reports whether somebody can be admitted, and not simply everybody.
+func (s *choice) picks(waiting []*member) bool {
 	free := s.free
 	for _, m := range waiting {
 		if s.c.counts(m) {
 			free++
 		}
 	}
-	choosing := s.v.yields() || s.v.prefersIdle() && len(waiting) > min(free, s.size)
-	if free <= 0 || !choosing || !slices.ContainsFunc(waiting, func(m *member) bool { return s.p.workOf(m).disruptive() }) {
-		return Occupancy{}, true
+	switch {
+	case free <= 0:
+		return false
+	case s.v.yields():
+		return true
 	}
-	return s.p.occupancy(s.v)
+	return s.v.prefersIdle() && (len(waiting) > min(free, s.size) || s.p.scarce(s.disruptive(waiting)))
 }
 
 // withoutProtected leaves out the nodes with protected pods, and the groups that such a node belongs to, where they are
-// to be left alone. What does not disturb the pods is done all the same.
+// to be left alone. What does not disturb the pods is done all the same, and a node that is out of service already does not
+// wait for the pods of another.
 func (p *pass) withoutProtected(v *view, c *compartment, waiting []*member, o Occupancy) []*member {
 	if !v.yields() {
 		return waiting
@@ -101,7 +113,7 @@ func (p *pass) withoutProtected(v *view, c *compartment, waiting []*member, o Oc
 		case protected(m):
 			pod := o.Protected[m.node.Name]
 			m.because(&cause{Yielding, "pod " + pod, "the node is left alone until its protected pods have finished: " + pod})
-		case other != nil:
+		case other != nil && !c.holders[m]:
 			pod := o.Protected[other.node.Name]
 			m.because(&cause{Yielding, "pod " + pod,
 				"its group is left alone until the protected pods of node " + other.node.Name + " have finished: " + pod})

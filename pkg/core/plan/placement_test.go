@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,6 +198,8 @@ func TestGroupsAreTakenWhole(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := racks(t, tc.racks...)
 			w.nodeWright("tune", tc.policy, pkg("tuning", "1.0.0"))
+			w.pass()
+			require.Equal(t, strings.Contains(tc.name, "split"), len(w.status("tune").Compartments[1].SplitGroups) > 0)
 			w.settle()
 			require.Equal(t, tc.sizes, w.sizes("tune"))
 		})

@@ -100,7 +100,7 @@ func (p *pass) meetNodes() {
 				records++
 			}
 		}
-		if records < len(n.Records) || len(n.CordonOwners) > 0 {
+		if records < len(n.Records) || len(n.CordonOwners) > 0 || len(n.Malformed) > 0 {
 			p.marked = append(p.marked, n)
 		}
 	}

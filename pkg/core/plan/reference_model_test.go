@@ -242,7 +242,11 @@ func (r *reference) superseded(n *refNode) {
 }
 
 func (r *reference) end(n *refNode, state string) {
-	r.then(func() { n.turn.state, n.turn.ended = state, r.now })
+	r.then(func() {
+		if n.turn.state, n.turn.ended = state, r.now; state == "failed" {
+			n.retried = r.retry // a retry that was asked for before is for what had failed then
+		}
+	})
 }
 
 // conclude: a node is given back when it is Ready, and only then it has ended.
@@ -277,7 +281,7 @@ func (r *reference) settle(c string) bool {
 	if b.number == 0 || b.settled {
 		return false
 	}
-	succeeded, failed := 0, 0
+	succeeded, failed, released := 0, 0, 0
 	for _, n := range r.nodes {
 		if t := n.turn; t.round == r.round && t.compartment == c && t.batch == b.number {
 			switch t.state {
@@ -287,6 +291,10 @@ func (r *reference) settle(c string) bool {
 				succeeded++
 			case "failed":
 				failed++
+			case "released":
+				if n.selected {
+					released++
+				}
 			}
 		}
 	}
@@ -297,6 +305,7 @@ func (r *reference) settle(c string) bool {
 	}
 	b = r.verdict(c, b, succeeded, failed)
 	b.settled = true
+	b.cut = b.cut || released > 0 || succeeded+failed == 0
 	r.batches[c] = b
 	return true
 }

@@ -30,6 +30,20 @@ func (p *pass) slotless(m *member) bool {
 	return m.rec.Batch > 0 && m.rec.Compartment == "" && len(p.runtimeTaints(m.node)) > 0
 }
 
+// slotlessIn counts the nodes of a compartment that are under way without a slot: no batch is to come for them.
+func (p *pass) slotlessIn(v *view, c *compartment) int {
+	n := 0
+	if !v.nw.Spec.RuntimeRequired {
+		return n
+	}
+	for _, m := range c.busy {
+		if m.open && !c.holders[m] {
+			n++
+		}
+	}
+	return n
+}
+
 // unusedSoFar: everything of ours on the node was admitted without a slot, and it is still out of use.
 func (p *pass) unusedSoFar(n *Node) bool {
 	for _, rec := range n.Records {
@@ -63,9 +77,10 @@ func (p *pass) admitUnused(v *view, waiting []*member) []*member {
 }
 
 // neverUsed: the node carries the taint and was never complete. A turn of this round that failed is tried again in a slot.
+// What an earlier object of the name left on the node does not say whether it was complete.
 func (p *pass) neverUsed(v *view, m *member) bool {
-	return len(p.runtimeTaints(m.node)) > 0 && !v.current(m.rec) &&
-		(!m.had || m.rec.Compartment == "" && m.rec.Outcome != noderecord.Succeeded)
+	unfinished := m.rec.Batch > 0 && m.rec.Compartment == "" && m.rec.NodeWright == v.nw.UID && m.rec.Outcome != noderecord.Succeeded
+	return len(p.runtimeTaints(m.node)) > 0 && !v.current(m.rec) && (!m.had || unfinished)
 }
 
 // inUseBy is a pod on the node that is not a DaemonSet's, a mirror pod, finished, or ours; nil if there is none.
@@ -79,8 +94,8 @@ func (v *view) inUseBy(n *Node, ourNamespace string) *corev1.Pod {
 	return nil
 }
 
-// ungate gives nodes free for use: the taint goes once every runtime-required NodeWright that targets the node is complete
-// there. It stays where none does: somebody else put it there.
+// ungate gives nodes free for use: the taint goes once every runtime-required NodeWright that selects the node is complete
+// there, also one that another taint keeps away for now. It stays where none does: somebody else put it there.
 func (p *pass) ungate() {
 	var gates []*view
 	for _, v := range p.views {
@@ -103,10 +118,10 @@ func (p *pass) ungateNode(gates []*view, pos int, taints []corev1.Taint) {
 	cordon := false
 	for _, v := range gates {
 		m := v.at[pos]
-		if m == nil || !m.targeted {
+		if m == nil || !m.selected || m.excluded.is(Ignored) {
 			continue
 		}
-		if m.decision != nil || v.held != nil || m.open || !m.complete() {
+		if m.decision != nil || v.held != nil || m.open || !m.targeted || !m.complete() {
 			return
 		}
 		last, cordon = m, cordon || v.nw.Spec.RuntimeRequiredCordonAfter

@@ -96,8 +96,9 @@ type choice struct {
 	// free are the slots that are left.
 	free     int
 	admitted []*member
-	// whole says that a group was left out because it did not fit whole: that is no reason not to grow.
-	whole bool
+	// left counts the nodes that the batch or the slots had no room for. Where they would have filled the batch, and do not
+	// fit as whole groups, it grows all the same.
+	left int
 	// nextBatch and noSlot are worded once for all nodes that wait for the same thing.
 	nextBatch, noSlot *cause
 }
@@ -111,7 +112,6 @@ func (s *choice) take(units []unit) {
 			s.offer(u.members, u.group)
 			continue
 		}
-		s.c.split = append(s.c.split, fmt.Sprintf("%s=%s has %d nodes, of which %d fit", s.c.groupBy, u.group, len(u.members), limit))
 		size := s.size
 		if len(s.admitted) == 0 {
 			s.size = max(size, limit)
@@ -137,36 +137,56 @@ func (s *choice) limit(members []*member) int {
 	return limit
 }
 
-// offer admits the nodes if the batch, the ceiling and the cluster's budgets have room for all of them, or tells each
-// why not. A node that holds a slot already, or that the budget counts anyway, needs no other.
+// offer admits the nodes together, or tells each why not. Those of a group that are out of service already do not wait for
+// the rest of it.
 func (s *choice) offer(members []*member, group string) {
+	why := s.refuse(members, group)
+	if why == nil {
+		s.free -= s.need(members)
+		s.admitted = append(s.admitted, members...)
+		return
+	}
+	for i, m := range members {
+		if len(members) > 1 && s.c.holders[m] {
+			s.offer(members[i:i+1], "")
+			continue
+		}
+		m.because(why)
+		if !why.is(WaitingForClusterBudget) {
+			s.left++
+		}
+	}
+}
+
+// refuse is why the batch, the slots or the cluster's budgets have no room for all of the nodes. Nodes that hold a slot
+// already need no other, however many are in use.
+func (s *choice) refuse(members []*member, group string) *cause {
+	need := s.need(members)
+	allHold := !slices.ContainsFunc(members, func(m *member) bool { return !s.c.holders[m] })
+	switch n := len(s.admitted); {
+	case n >= s.size:
+		return s.full()
+	case n > 0 && n+len(members) > s.size:
+		return &cause{WaitingForBatch, s.c.ref(),
+			fmt.Sprintf("group %s has %d nodes, and the next batch of compartment %s has room for %d", group, len(members), s.c.name, s.size-n)}
+	case !allHold && s.free < need:
+		return s.used(need, group)
+	}
+	return s.p.clusterRoom(s.disruptive(members)...)
+}
+
+// need is how many slots the nodes take. One that holds a slot, or that the budget counts anyway, takes none.
+func (s *choice) need(members []*member) int {
 	need := 0
 	for _, m := range members {
 		if !s.c.counts(m) {
 			need++
 		}
 	}
-	holds := len(members) == 1 && s.c.holders[members[0]]
-	switch n := len(s.admitted); {
-	case n >= s.size:
-		becauseAll(members, s.full())
-	case n > 0 && n+len(members) > s.size:
-		s.whole = true
-		becauseAll(members, &cause{WaitingForBatch, s.c.ref(),
-			fmt.Sprintf("group %s has %d nodes, and the next batch of compartment %s has room for %d", group, len(members), s.c.name, s.size-n)})
-	case !holds && s.free < need:
-		s.whole = s.whole || len(members) > 1
-		becauseAll(members, s.used(need, group))
-	default:
-		if blocking := s.p.clusterRoom(s.disruptive(members)...); blocking != nil {
-			becauseAll(members, blocking)
-			return
-		}
-		s.free -= need
-		s.admitted = append(s.admitted, members...)
-	}
+	return need
 }
 
+// disruptive are the nodes that the cluster's budgets are asked about.
 func (s *choice) disruptive(members []*member) []*Node {
 	var out []*Node
 	if len(s.p.caps) == 0 {

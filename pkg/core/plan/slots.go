@@ -23,6 +23,9 @@ func (p *pass) findHolders(v *view) {
 	for _, m := range v.pending {
 		v.setOpen(m)
 		v.named[m.intent.Compartment].hold(m)
+		if m.intent.Compartment == "" && len(p.runtimeTaints(m.node)) == 0 { // it is in use by now
+			m.compartment.hold(m)
+		}
 	}
 }
 
@@ -161,6 +164,22 @@ func (p *pass) clusterRoom(nodes ...*Node) *cause {
 		}
 	}
 	return nil
+}
+
+// scarce reports whether a budget has room for some of the nodes and not for all.
+func (p *pass) scarce(nodes []*Node) bool {
+	for _, c := range p.caps {
+		need := 0
+		for _, n := range nodes {
+			if c.covers(n) && !c.used[n.UID] {
+				need++
+			}
+		}
+		if room := c.max - len(c.used); room > 0 && need > room {
+			return true
+		}
+	}
+	return false
 }
 
 // noRoom is worded once for as long as it is true: a budget only fills up in a pass.

@@ -131,7 +131,7 @@ func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
 	out := CompartmentStatus{
 		Name: c.name, Strategy: string(c.rules.kind), Matched: int32(len(c.members)), Ceiling: int32(c.ceiling),
 		InUse: int32(c.inUse()), Batch: led.Batch, BatchSize: led.Admitted, ConsecutiveFailures: led.ConsecutiveBad,
-		Halt: led.Halt,
+		Halt: led.Halt, SplitGroups: c.splitGroups(),
 	}
 	for _, m := range c.members {
 		switch {
@@ -145,6 +145,26 @@ func (v *view) compartmentStatus(c *compartment) CompartmentStatus {
 	}
 	if out.Matched > 0 {
 		out.ProgressPercent = out.Complete * 100 / out.Matched
+	}
+	return out
+}
+
+// splitGroups are the first groups with more nodes to do than the ceiling.
+func (c *compartment) splitGroups() []string {
+	if c.groupBy == "" {
+		return nil
+	}
+	todo := map[string]int{}
+	for _, m := range c.members {
+		if group := c.groupOf(m); group != "" && !m.complete() {
+			todo[group]++
+		}
+	}
+	var out []string
+	for _, group := range slices.Sorted(maps.Keys(todo)) {
+		if todo[group] > c.ceiling && len(out) < firstNames {
+			out = append(out, group)
+		}
 	}
 	return out
 }

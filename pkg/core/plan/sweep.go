@@ -7,7 +7,8 @@ import (
 )
 
 // sweep releases what NodeWrights that are gone left on the nodes: cordons, open turns, status words. What they put on
-// the host is kept on record, so that an object of the same name that comes back does not run it again.
+// the host is kept on record, so that an object of the same name that comes back does not run it again. A record
+// that cannot be read says nothing about the host, and goes.
 func (p *pass) sweep() {
 	known := map[string]bool{}
 	for _, v := range p.views {
@@ -33,6 +34,11 @@ func leftBehind(n *Node, known map[string]bool) []string {
 			out = append(out, name)
 		}
 	}
+	for name := range n.Malformed {
+		if !known[name] {
+			out = append(out, name)
+		}
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -42,16 +48,16 @@ func (p *pass) sweepNode(n *Node, name string) {
 	d := Decision{
 		NodeWright: name, NodeWrightUID: before.NodeWright, Node: n.Name, NodeUID: n.UID, Action: ActionRelease, Erase: true,
 	}
+	if had {
+		d.Before = &before
+	}
 	if d.Stop = unfinished(n, name); len(d.Stop) > 0 {
-		d.Erase, d.Before = false, &before // the cordon goes when nothing of it runs any more
+		d.Erase = false // the cordon goes when nothing of it runs any more
 		p.out.Decisions = append(p.out.Decisions, d)
 		return
 	}
 	if slices.Contains(n.CordonOwners, name) {
 		d.Cordon = CordonDrop
-	}
-	if had {
-		d.Before = &before
 	}
 	if anythingApplied(before) {
 		rec := before.Clone()

@@ -18,7 +18,9 @@ func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 func (p *pass) meet(v *view, pos int) bool {
 	n := p.nodes[pos]
 	rec, had := n.Records[v.nw.Name]
-	v.newest = max(v.newest, rec.Round)
+	if rec.Round <= lastRound {
+		v.newest = max(v.newest, rec.Round)
+	}
 	rec = rebased(rec, v.nw)
 	selected := selects(v.selector, n) && selects(v.nw.Scope, n)
 	if !selected && !rec.IsOpen() && !slices.Contains(n.CordonOwners, v.nw.Name) {
@@ -34,11 +36,7 @@ func (p *pass) meet(v *view, pos int) bool {
 	if m.targeted {
 		v.assign(m)
 	}
-	for i := range n.Executions {
-		if e := &n.Executions[i]; e.NodeWright == v.nw.Name {
-			v.executions[e.ExecutionKey] = e
-		}
-	}
+	v.know(n.Executions)
 	v.at[pos] = m
 	v.members = append(v.members, m)
 	if m.quiet = m.isQuiet(); m.quiet {

@@ -404,5 +404,7 @@ type CompartmentStatus struct {
 	Matched, Ceiling, InUse, InProgress, Complete,
 	Failed, ProgressPercent int32
 	Batch, BatchSize, ConsecutiveFailures int32
-	Halt                                  *fleetv1.LedgerHalt
+	// SplitGroups are the first groups of `groupBy` with more nodes to do than the ceiling, sorted: they are not taken whole.
+	SplitGroups []string
+	Halt        *fleetv1.LedgerHalt
 }

@@ -71,6 +71,15 @@ func newView(nw *NodeWright, nodes int) *view {
 	return v
 }
 
+// know makes the NodeWright's own executions on a node known by their keys.
+func (v *view) know(executions []Execution) {
+	for i := range executions {
+		if e := &executions[i]; e.NodeWright == v.nw.Name {
+			v.executions[e.ExecutionKey] = e
+		}
+	}
+}
+
 // newMember is a node under the NodeWright. Members are allocated in blocks.
 func (v *view) newMember() *member {
 	const atOnce = 256

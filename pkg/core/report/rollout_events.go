@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ const (
 	EventNodeFailed      = "NodeFailed"
 	EventReleased        = "Released"
 	EventUngated         = "Ungated"
+	EventCompartmentGone = "CompartmentGone"
 )
 
 // Actions of a rollout's events: what the reconciler was doing.
@@ -80,6 +82,23 @@ func StatusEvents(old nwv1.NodeWrightStatus, s plan.Status) []RolloutEvent {
 			say(true, EventRolloutHalted, fmt.Sprintf("compartment %s halted in batch %d: %s", c.Name, c.Halt.Batch, c.Halt.Message))
 		}
 	}
+	for _, name := range compartmentsGone(old, s) {
+		say(true, EventCompartmentGone, "compartment "+name+" left the policy in the middle of a round; its nodes go on in the compartments "+
+			"that select them now, with those compartments' batches")
+	}
+	return out
+}
+
+// compartmentsGone are the compartments that had begun to admit nodes in this round and are not in the policy any more.
+func compartmentsGone(old nwv1.NodeWrightStatus, s plan.Status) []string {
+	var out []string
+	for name, c := range old.CompartmentStatuses {
+		stays := slices.ContainsFunc(s.Compartments, func(c plan.CompartmentStatus) bool { return c.Name == name })
+		if !stays && old.Round == s.Round && c.BatchState != nil && c.BatchState.CurrentBatch > 0 && s.Status != nwv1.StatusComplete {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

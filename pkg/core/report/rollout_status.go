@@ -253,7 +253,7 @@ func compartmentStatuses(in []plan.CompartmentStatus) map[string]nwv1.Compartmen
 	for _, c := range in {
 		status := nwv1.CompartmentStatus{
 			Matched: c.Matched, Ceiling: c.Ceiling, InProgress: c.InUse, Completed: c.Complete, Failed: c.Failed,
-			ProgressPercent: c.ProgressPercent,
+			ProgressPercent: c.ProgressPercent, SplitGroups: c.SplitGroups,
 		}
 		if c.Strategy != "" || c.Halt != nil {
 			status.BatchState = &nwv1.BatchState{

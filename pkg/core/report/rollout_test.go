@@ -108,7 +108,12 @@ func TestStatusEvents(t *testing.T) {
 			[]string{"RolloutComplete: round 2 is complete on 4 nodes"}},
 		"it was complete before": {nwv1.NodeWrightStatus{Round: 2, Status: nwv1.StatusComplete}, planStatus(nwv1.StatusComplete, nil), nil},
 		"it halts":               {nwv1.NodeWrightStatus{Round: 2}, halted, []string{"RolloutHalted: compartment gold halted in batch 2: node n1 failed"}},
-		"it was halted before":   {NodeWrightStatus(halted, nwv1.NodeWrightStatus{}, nil, noon), halted, nil},
+		"a compartment is renamed": {nwv1.NodeWrightStatus{Round: 2, CompartmentStatuses: map[string]nwv1.CompartmentStatus{
+			"old": {BatchState: &nwv1.BatchState{CurrentBatch: 2}}, "idle": {BatchState: &nwv1.BatchState{}}, "gold": {},
+		}}, planStatus(nwv1.StatusInProgress, func(s *plan.Status) { s.Compartments = []plan.CompartmentStatus{{Name: "gold"}} }),
+			[]string{"CompartmentGone: compartment old left the policy in the middle of a round; its nodes go on in the compartments " +
+				"that select them now, with those compartments' batches"}},
+		"it was halted before": {NodeWrightStatus(halted, nwv1.NodeWrightStatus{}, nil, noon), halted, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

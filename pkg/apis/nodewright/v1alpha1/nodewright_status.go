@@ -73,6 +73,10 @@ type CompartmentStatus struct {
 	Failed int32 `json:"failed,omitempty"`
 	// ProgressPercent is the share of this round's nodes that have ended, rounded down.
 	ProgressPercent int32 `json:"progressPercent"`
+	// SplitGroups are the first groups of nodes, by the value of groupBy, that do not fit whole because they are larger than
+	// the ceiling. Extension.
+	// +optional
+	SplitGroups []string `json:"splitGroups,omitempty"`
 	// BatchState is where the strategy stands; none without a strategy.
 	// +optional
 	BatchState *BatchState `json:"batchState,omitempty"`
