@@ -39,6 +39,10 @@ test-real: control-plane ## Run the tests against a real API server
 	$(GO_TEST) -timeout 30m -p 1 $(REAL)
 	cd test/cluster/controlplane && go test -trimpath -vet=off . # plain flags compile Kubernetes a second time
 
+.PHONY: histories
+histories: ## Hold the planner to the naive reference on 100 000 random histories (about 100 CPU seconds)
+	FLEETWRIGHT_REFERENCE_HISTORIES=100000 go test -count=1 -timeout 20m -run TestPlannerAgreesWithTheReference ./pkg/core/plan
+
 .PHONY: test-race
 test-race: ## Run the unit tests with the race detector
 	$(GO_TEST) -race ./pkg/core/... ./pkg/agent/... ./pkg/adapter/forge/... ./pkg/adapter/git/... ./reconciler/...
