@@ -49,20 +49,36 @@ func Parse(fields string, duration time.Duration, zone string) (Window, error) {
 // At reports whether the window is open, and the next instant at which that may change: the end of the newest opening,
 // or the next opening. It is zero for a schedule that does not come again.
 func (w Window) At(now time.Time) (open bool, change time.Time) {
-	since := now.Add(-w.duration)
-	for wall := w.wall(since).Add(-margin); ; {
+	newest, next := w.around(now)
+	if end := newest.Add(w.duration); !newest.IsZero() && end.After(now) {
+		return true, end
+	}
+	return false, next
+}
+
+// around is the newest opening that is not after an instant, if it is not longer ago than the window stays open, and the
+// first one that is after it. It looks back step by step: of a window that opens every minute and stays open for a year
+// nobody needs all openings.
+func (w Window) around(now time.Time) (newest, next time.Time) {
+	for back := min(time.Hour, w.duration); ; back = min(8*min(back, w.duration/8+1), w.duration) {
+		newest, next = w.scan(now, now.Add(-back))
+		if back == w.duration || newest.After(now.Add(-back)) {
+			return newest, next
+		}
+	}
+}
+
+// scan goes through the openings from an instant on, in the order of the wall clock.
+func (w Window) scan(now, from time.Time) (newest, next time.Time) {
+	for wall := w.wall(from).Add(-margin); ; {
 		if wall = w.schedule.Next(wall); wall.IsZero() {
-			return open, change
+			return newest, next
 		}
-		switch opening := w.instant(wall); {
-		case opening.After(now):
-			if !open {
-				change = opening
-			}
-			return open, change
-		case opening.After(since):
-			open, change = true, opening.Add(w.duration)
+		opening := w.instant(wall)
+		if opening.After(now) {
+			return newest, opening
 		}
+		newest = opening
 	}
 }
 

@@ -49,6 +49,9 @@ func TestWindowsOpenAndClose(t *testing.T) {
 			"2026-10-25T01:59:59Z", true, "2026-10-25T02:00:00Z"},
 		{"a jump of half an hour", "15 2 * * *", "1h", "Australia/Lord_Howe", "2026-10-03T15:29:00Z", false, "2026-10-03T15:30:00Z"},
 		{"west of Greenwich", "30 1 * * *", "1h", "America/New_York", "2026-11-01T05:30:00Z", true, "2026-11-01T06:30:00Z"},
+		{"every minute, for a year", "* * * * *", "8760h", "", "2026-06-01T10:20:30Z", true, "2027-06-01T10:20:00Z"},
+		{"every minute of one hour in a year", "* 2 1 1 *", "8760h", "", "2026-06-01T10:20:30Z", true, "2027-01-01T02:59:00Z"},
+		{"for longer than anybody lives", "0 0 1 * *", "2500000h", "", "2026-06-01T10:20:30Z", true, "2311-08-13T16:00:00Z"},
 		{"a leap day", "0 0 29 2 *", "24h", "", "2026-06-01T00:00:00Z", false, "2028-02-29T00:00:00Z"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
