@@ -67,6 +67,9 @@ func (o *Observer) boundPods(ctx context.Context) (map[string]string, error) {
 
 // placePods notes the first pod, by namespace and name, of each node that has one. An empty namespace stands for all.
 func (o *Observer) placePods(ctx context.Context, namespace string, selector labels.Selector, into map[string]string) error {
+	if _, selectable := selector.Requirements(); !selectable {
+		return nil // it selects nothing, which as text would select everything
+	}
 	opts := metav1.ListOptions{Limit: pageSize, LabelSelector: selector.String(), FieldSelector: unfinished.String()}
 	for {
 		page, err := o.client.CoreV1().Pods(namespace).List(ctx, opts)

@@ -123,9 +123,13 @@ func (p *nodePatch) cordon(d plan.Decision) {
 	case plan.CordonTake:
 		p.testUnschedulable()
 		p.annotate(key, nwv1.TrueValue)
-		if !p.node.Spec.Unschedulable {
-			p.ops = append(p.ops, patchOp{"add", "/spec/unschedulable", true})
+		if p.node.Spec.Unschedulable {
+			return
 		}
+		if stale := nwv1.RuntimeRequiredCordonAnnotation; p.has(stale) { // that cordon was lifted; ours must not stay for it
+			p.unannotate(stale)
+		}
+		p.ops = append(p.ops, patchOp{"add", "/spec/unschedulable", true})
 	case plan.CordonDrop:
 		p.dropCordon(key)
 	case plan.CordonKeep:

@@ -56,6 +56,10 @@ func TestBuildPatchOfACordon(t *testing.T) {
 			"test /spec/unschedulable null", "add /metadata/annotations/nodewright.nvidia.com~1cordon_tune \"true\"", "add /spec/unschedulable true"}},
 		"take, another owns it too": {nodeWith(true, map[string]string{otherCordon: "true"}), take, []string{
 			"test /spec/unschedulable true", "add /metadata/annotations/nodewright.nvidia.com~1cordon_tune \"true\""}},
+		"take, somebody lifted the runtime-required cordon and left its mark": {
+			nodeWith(false, map[string]string{nwv1.RuntimeRequiredCordonAnnotation: "true"}), take, []string{
+				"test /spec/unschedulable null", "add /metadata/annotations/nodewright.nvidia.com~1cordon_tune \"true\"",
+				"remove /metadata/annotations/nodewright.nvidia.com~1runtimeRequiredCordon null", "add /spec/unschedulable true"}},
 		"drop, the last owner": {nodeWith(true, ours), drop, []string{
 			"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null", "test /metadata/resourceVersion \"5\"", "remove /spec/unschedulable null"}},
 		"drop, another owns it too": {nodeWith(true, shared), drop, []string{
