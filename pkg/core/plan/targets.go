@@ -18,10 +18,10 @@ func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 func (p *pass) meet(v *view, pos int) bool {
 	n := p.nodes[pos]
 	rec, had := n.Records[v.nw.Name]
+	rec = rebased(rec, v.nw)
 	if rec.Round <= lastRound {
 		v.newest = max(v.newest, rec.Round)
 	}
-	rec = rebased(rec, v.nw)
 	selected := selects(v.selector, n) && selects(v.nw.Scope, n)
 	if !selected && !rec.IsOpen() && !slices.Contains(n.CordonOwners, v.nw.Name) {
 		if rec.Outcome == noderecord.Succeeded || rec.Outcome == noderecord.Failed {
@@ -53,6 +53,9 @@ func selects(s labels.Selector, n *Node) bool { return s == nil || s.Matches(lab
 // rebased is the record as this NodeWright object may read it. What is on the host holds whoever put it there; a turn of
 // a deleted object of the same name does not.
 func rebased(rec noderecord.Record, nw *NodeWright) noderecord.Record {
+	if rec.Round > lastRound {
+		return noderecord.Record{Round: rec.Round} // it cannot be read, see malformed
+	}
 	if rec.NodeWright == nw.UID || rec.NodeWright == "" {
 		return rec
 	}

@@ -245,6 +245,7 @@ func (w *world) cordon(n *plan.Node, d plan.Decision) {
 	}
 	if d.Erase && d.Record == nil {
 		delete(n.Records, d.NodeWright)
+		delete(n.Malformed, d.NodeWright)
 	}
 }
 
@@ -264,7 +265,7 @@ func (w *world) start(n *plan.Node, s plan.ExecutionSpec, checkEarlier bool) {
 	for _, j := range w.jobs {
 		require.False(w.t, !j.Ended() && j.NodeUID == s.NodeUID && j.NodeWright == s.NodeWright && j.Package == s.Package,
 			"two executions of package %q on %s", s.Package, n.Name)
-		require.False(w.t, !j.Ended() && j.NodeUID == s.NodeUID && j.Phase == plan.PhaseInterrupt && j.Trouble == "",
+		require.False(w.t, !j.Ended() && j.NodeUID == s.NodeUID && j.Phase == plan.PhaseInterrupt && mayRun(j),
 			"%s/%s starts on %s beside the interrupt %s", s.NodeWright, s.Package, n.Name, j.Name)
 	}
 	w.specs[name] = s
@@ -279,9 +280,14 @@ func (w *world) checkInterrupt(n *plan.Node, s plan.ExecutionSpec) {
 	require.True(w.t, n.Unschedulable, "an interrupt on a node that is not cordoned")
 	require.Empty(w.t, w.pods[n.Name], "an interrupt with pods on the node")
 	for _, j := range w.jobs {
-		require.False(w.t, j.NodeUID == n.UID && !j.Ended() && j.Trouble == "", "an interrupt while %s runs", j.Name)
+		require.False(w.t, j.NodeUID == n.UID && !j.Ended() && mayRun(j), "an interrupt while %s runs", j.Name)
 	}
 	require.NotEmpty(w.t, s.Interrupt.Packages)
+}
+
+// mayRun: its pod runs, or does as soon as there is room for it.
+func mayRun(j *plan.Execution) bool {
+	return j.Trouble == "" || j.Trouble == plan.InsufficientResources
 }
 
 // work lets every execution make one step: a stage begins, or ends.
