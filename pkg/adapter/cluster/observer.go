@@ -16,9 +16,7 @@ import (
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
-	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
-	"github.com/fleetwright/fleetwright/pkg/core/window"
 )
 
 // Observer translates what is in the cluster into a plan.Input. It reads from caches, which it never trusts to be newer
@@ -104,15 +102,14 @@ func (o *Observer) readExecutions(ctx context.Context, in *plan.Input) error {
 
 // references are the objects that NodeWrights refer to.
 type references struct {
-	policies map[string]*nwv1.DeploymentPolicy
-	packages map[string]*fleetv1.Package
-	fleets   map[client.ObjectKey]*fleetv1.Fleet
+	plan.References
+	fleets map[client.ObjectKey]*fleetv1.Fleet
 }
 
 func (o *Observer) readReferences(ctx context.Context) (references, error) {
 	out := references{
-		policies: map[string]*nwv1.DeploymentPolicy{}, packages: map[string]*fleetv1.Package{},
-		fleets: map[client.ObjectKey]*fleetv1.Fleet{},
+		References: plan.References{Policies: map[string]*nwv1.DeploymentPolicy{}, Packages: map[string]*fleetv1.Package{}},
+		fleets:     map[client.ObjectKey]*fleetv1.Fleet{},
 	}
 	policies, packages, fleets := &nwv1.DeploymentPolicyList{}, &fleetv1.PackageList{}, &fleetv1.FleetList{}
 	for _, list := range []client.ObjectList{policies, packages, fleets} {
@@ -121,10 +118,10 @@ func (o *Observer) readReferences(ctx context.Context) (references, error) {
 		}
 	}
 	for i := range policies.Items {
-		out.policies[policies.Items[i].Name] = &policies.Items[i]
+		out.Policies[policies.Items[i].Name] = &policies.Items[i]
 	}
 	for i := range packages.Items {
-		out.packages[packages.Items[i].Name] = &packages.Items[i]
+		out.Packages[packages.Items[i].Name] = &packages.Items[i]
 	}
 	for i := range fleets.Items {
 		out.fleets[client.ObjectKeyFromObject(&fleets.Items[i])] = &fleets.Items[i]
@@ -132,52 +129,14 @@ func (o *Observer) readReferences(ctx context.Context) (references, error) {
 	return out, nil
 }
 
-// resolve translates one NodeWright. What cannot be resolved becomes its Problem, in one sentence.
+// resolve translates one NodeWright. What cannot be resolved becomes its Problem.
 func (r references) resolve(nw *nwv1.NodeWright) plan.NodeWright {
-	set, unresolved := desired.Resolve(nw, r.packages)
-	out := plan.NodeWright{
-		Name: nw.Name, UID: nw.UID, Generation: nw.Generation, Spec: nw.Spec, Desired: set,
-		Paused: nw.Paused(), Disabled: nw.Disabled(), Deleting: nw.DeletionTimestamp != nil,
-		Retry: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbRetry)], Resume: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbResume)],
-	}
-	var problems []string
-	for _, p := range unresolved {
-		problems = append(problems, p.Field+": "+p.Message)
-	}
-	if name := nw.Spec.DeploymentPolicy; name != "" {
-		if policy, ok := r.policies[name]; ok {
-			out.Policy = &policy.Spec
-			windows, bad := window.ParseAll(policy.Spec.Windows)
-			out.Windows = windows
-			problems = append(problems, prefixed("DeploymentPolicy "+name+": ", bad)...)
-		} else {
-			problems = append(problems, fmt.Sprintf("spec.deploymentPolicy: DeploymentPolicy %q does not exist", name))
-		}
-	}
-	problems = append(problems, gaps(desired.GapsOfNodeWright(nw.Spec))...)
+	out := r.References.Resolve(nw)
 	scope, err := r.scope(nw)
 	if err != nil {
-		problems = append(problems, err.Error())
+		out.AddProblem(err.Error())
 	}
 	out.Scope = scope
-	out.Problem = strings.Join(append(problems, selectorProblems(nw)...), "; ")
-	return out
-}
-
-func prefixed(prefix string, sentences []string) []string {
-	out := make([]string, 0, len(sentences))
-	for _, s := range sentences {
-		out = append(out, prefix+s)
-	}
-	return out
-}
-
-// gaps words fields that this version does not act on: an object that sets one is left alone.
-func gaps(found []desired.Gap) []string {
-	var out []string
-	for _, g := range found {
-		out = append(out, g.Field()+": "+g.Message)
-	}
 	return out
 }
 
@@ -194,19 +153,6 @@ func (r references) scope(nw *nwv1.NodeWright) (labels.Selector, error) {
 		return labels.Nothing(), fmt.Errorf("fleet %s: spec.scope.nodeSelector: %w", key, err)
 	}
 	return selector, nil
-}
-
-func selectorProblems(nw *nwv1.NodeWright) []string {
-	var out []string
-	for _, s := range []struct {
-		field    string
-		selector *metav1.LabelSelector
-	}{{"spec.nodeSelectors", &nw.Spec.NodeSelectors}, {"spec.podNonInterruptLabels", &nw.Spec.PodNonInterruptLabels}} {
-		if _, err := metav1.LabelSelectorAsSelector(s.selector); err != nil {
-			out = append(out, s.field+": "+err.Error())
-		}
-	}
-	return out
 }
 
 // budgetOfFleet translates `spec.disruption.maxNodes`. A scope or a number that cannot be read admits nobody: a budget

@@ -128,7 +128,9 @@ func TestBudgetOfFleet(t *testing.T) {
 func TestResolve(t *testing.T) {
 	gold := &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}
 	refs := references{
-		policies: map[string]*nwv1.DeploymentPolicy{"gold": {}}, packages: map[string]*fleetv1.Package{},
+		References: plan.References{
+			Policies: map[string]*nwv1.DeploymentPolicy{"gold": {}}, Packages: map[string]*fleetv1.Package{},
+		},
 		fleets: map[client.ObjectKey]*fleetv1.Fleet{{Namespace: "ns", Name: "f"}: {Spec: fleetv1.FleetSpec{Scope: &fleetv1.Scope{NodeSelector: gold}}}},
 	}
 	nw := &nwv1.NodeWright{ObjectMeta: metav1.ObjectMeta{

@@ -221,11 +221,11 @@ func (r references) referredBy(nw *nwv1.NodeWright) []client.Object {
 	slices.Sort(names)
 	var out []client.Object
 	for _, name := range names {
-		if p, ok := r.packages[name]; ok {
+		if p, ok := r.Packages[name]; ok {
 			out = append(out, p)
 		}
 	}
-	if p, ok := r.policies[nw.Spec.DeploymentPolicy]; ok {
+	if p, ok := r.Policies[nw.Spec.DeploymentPolicy]; ok {
 		out = append(out, p)
 	}
 	return out

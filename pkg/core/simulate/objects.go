@@ -1,13 +1,10 @@
 package simulate
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
-	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
@@ -21,35 +18,18 @@ type Objects struct {
 // NodeWrights resolves the objects to what is simulated. Manifests have no UID and no generation: these are taken from
 // the cluster's state, where ledger and nodes have any, so that their records count.
 func NodeWrights(o Objects, ledger fleetv1.LedgerSpec, nodes []plan.Node) []plan.NodeWright {
-	policies := map[string]*nwv1.DeploymentPolicy{}
+	refs := plan.References{Policies: map[string]*nwv1.DeploymentPolicy{}, Packages: map[string]*fleetv1.Package{}}
 	for _, p := range o.Policies {
-		policies[p.Name] = p
+		refs.Policies[p.Name] = p
 	}
-	packages := map[string]*fleetv1.Package{}
 	for _, p := range o.Packages {
-		packages[p.Name] = p
+		refs.Packages[p.Name] = p
 	}
 	var out []plan.NodeWright
 	for _, nw := range o.NodeWrights {
-		set, problems := desired.Resolve(nw, packages)
-		resolved := plan.NodeWright{
-			Name: nw.Name, UID: uidOf(nw, ledger, nodes), Generation: max(1, nw.Generation, ledger.Rollouts[nw.Name].Generation),
-			Spec: nw.Spec, Desired: set, Paused: nw.Paused(), Disabled: nw.Disabled(),
-			Retry:  nw.Annotations[fleetv1.VerbKey(fleetv1.VerbRetry)],
-			Resume: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbResume)],
-		}
-		var words []string
-		for _, p := range problems {
-			words = append(words, p.Field+": "+p.Message)
-		}
-		if name := nw.Spec.DeploymentPolicy; name != "" {
-			if policy, ok := policies[name]; ok {
-				resolved.Policy = &policy.Spec
-			} else {
-				words = append(words, "spec.deploymentPolicy: DeploymentPolicy \""+name+"\" does not exist")
-			}
-		}
-		resolved.Problem = strings.Join(words, "; ")
+		resolved := refs.Resolve(nw)
+		resolved.UID = uidOf(nw, ledger, nodes)
+		resolved.Generation = max(1, nw.Generation, ledger.Rollouts[nw.Name].Generation)
 		out = append(out, resolved)
 	}
 	return out
