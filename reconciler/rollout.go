@@ -45,6 +45,8 @@ type RolloutSweeper interface {
 	// Sweep deletes stored definitions that are not used, given their hashes, and configurations that no Job mounts, once
 	// they have been unused for a while.
 	Sweep(ctx context.Context, used map[string]bool, now time.Time) error
+	// Unused reports, from caches, whether a Sweep would find anything to do, now or later.
+	Unused(ctx context.Context, used map[string]bool) (bool, error)
 }
 
 // LedgerStore is the ledger with compare-and-swap.
@@ -82,7 +84,7 @@ type Rollout struct {
 	// Settings of the planner.
 	Settings plan.Settings
 	// Standby says why nothing may be done now, such as that NVIDIA's operator is active; empty: act. It is asked in every
-	// pass. Default nil: act.
+	// pass that would do something. Default nil: act.
 	Standby func(ctx context.Context) (string, error)
 	// Parallel is how many nodes are acted on at once. Default 16.
 	Parallel int
@@ -105,6 +107,9 @@ type memory struct {
 	evict   evictionMemory
 	resting restingMemory
 	pods    podMemory
+	// standby is the last answer of Standby, once it was looked for.
+	standby string
+	looked  bool
 	// occupancy of the NodeWrights that asked for it in the last pass.
 	occupancy occupancyMemory
 	reasons   map[reasonKey]plan.Code
@@ -203,7 +208,10 @@ func (r *Rollout) Pass(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	out, podsErr := r.plan(ctx, &in)
+	out, podsErr, err := r.decide(ctx, &in)
+	if err != nil {
+		return time.Time{}, err
+	}
 	if written, err := r.commit(ctx, out.Ledger); err != nil || !written {
 		return in.Now, err // decide anew: nothing of this plan may be done
 	}
@@ -234,19 +242,41 @@ func (r *Rollout) gather(ctx context.Context) (plan.Input, error) {
 		return plan.Input{}, fmt.Errorf("observe cluster: %w", err)
 	}
 	in.Ledger, in.Settings = r.memory.ledger, r.Settings
-	if r.Standby != nil {
+	if r.memory.standby != "" || !r.memory.looked {
 		if in.Standby, err = r.standby(ctx); err != nil {
-			return plan.Input{}, fmt.Errorf("look for another owner: %w", err)
+			return plan.Input{}, err
 		}
 	}
 	r.memory.evict.apply(in.Nodes)
 	return in, nil
 }
 
+// standby looks whether another owner is active: at first, before anything is done, and while one is. A cluster at rest is
+// not asked.
 func (r *Rollout) standby(ctx context.Context) (string, error) {
+	if r.Standby == nil {
+		return "", nil
+	}
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	return r.Standby(ctx)
+	reason, err := r.Standby(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look for another owner: %w", err)
+	}
+	r.memory.standby, r.memory.looked = reason, true
+	return reason, nil
+}
+
+// decide plans, and plans to do nothing if it turns out that another owner is active.
+func (r *Rollout) decide(ctx context.Context, in *plan.Input) (out plan.Output, podsErr, err error) {
+	out, podsErr = r.plan(ctx, in)
+	if in.Standby != "" || out.Ledger == nil && len(out.Decisions) == 0 {
+		return out, podsErr, nil
+	}
+	if in.Standby, err = r.standby(ctx); err != nil || in.Standby == "" {
+		return out, podsErr, err
+	}
+	return plan.Compute(*in), podsErr, nil
 }
 
 // bounded is a context for one call that waits for the API server.

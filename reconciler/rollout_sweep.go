@@ -88,6 +88,9 @@ func (r *Rollout) sweep(ctx context.Context, in plan.Input) error {
 		return nil
 	}
 	r.memory.tidied = in.Now
+	if anything, err := r.sweepable(ctx, in); err != nil || !anything {
+		return err
+	}
 	if err := r.Observer.Fresh(ctx); err != nil {
 		return err
 	}
@@ -102,6 +105,15 @@ func (r *Rollout) sweep(ctx context.Context, in plan.Input) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	return r.Sweeper.Sweep(ctx, used, in.Now)
+}
+
+// sweepable looks in the caches whether there is anything to sweep, so that a cluster at rest is not asked.
+func (r *Rollout) sweepable(ctx context.Context, in plan.Input) (bool, error) {
+	used, known := usedSnapshots(in)
+	if !known {
+		return false, nil
+	}
+	return r.Sweeper.Unused(ctx, used)
 }
 
 // usedSnapshots are the hashes of the definitions that a record names or that are wanted. known is false while a record

@@ -230,6 +230,35 @@ func TestStandbyActsOnNothing(t *testing.T) {
 	require.Equal(t, []string{"status blocked"}, w.log)
 }
 
+// A cluster at rest is not asked whether another owner is active; whoever would do something asks before.
+func TestAnotherOwnerIsLookedForBeforeAnythingIsDone(t *testing.T) {
+	w, r := newRolloutWorld(t)
+	asked, answer := 0, ""
+	r.Standby = func(context.Context) (string, error) { asked++; return answer, nil }
+	packages := w.in.NodeWrights[0].Desired
+	w.in.NodeWrights[0].Desired = desired.Set{}
+	for range 3 {
+		_, err := r.Pass(t.Context())
+		require.NoError(t, err)
+	}
+	before := asked
+	for range 3 { // nothing is wanted, nothing is to be done
+		_, err := r.Pass(t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, before, asked)
+	answer, w.log = "NVIDIA's operator is active", nil
+	w.in.NodeWrights[0].Desired = packages
+	_, err := r.Pass(t.Context())
+	require.NoError(t, err)
+	require.Greater(t, asked, before)
+	require.Equal(t, []string{"status blocked"}, w.log, "it would have begun a rollout")
+	answer = ""
+	_, err = r.Pass(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, w.log, "ledger written", "it goes on when the other one is gone")
+}
+
 func TestEvictionMemory(t *testing.T) {
 	var m evictionMemory
 	d := plan.Decision{NodeUID: "n", Evict: []plan.Eviction{{UID: "a"}, {UID: "b"}}}

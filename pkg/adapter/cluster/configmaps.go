@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -89,17 +90,34 @@ func (a *Actor) Sweep(ctx context.Context, used map[string]bool, now time.Time) 
 	var errs []error
 	for i := range list.Items {
 		cm := &list.Items[i]
-		hash := cm.Labels[fleetv1.SnapshotLabel]
-		isConfiguration := cm.Labels[configMapLabel] != ""
-		if hash == "" && !isConfiguration || cm.DeletionTimestamp != nil {
+		ours, inUse := standingOf(cm, used, mounted)
+		if !ours {
 			continue
 		}
-		inUse := hash != "" && used[hash] || isConfiguration && mounted[cm.Name]
 		if err := a.sweepOne(ctx, cm, inUse, now); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("sweep configmap %s: %w", cm.Name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Unused reports, from the caches, whether anything is unused, or marked as such.
+func (a *Actor) Unused(ctx context.Context, used map[string]bool) (bool, error) {
+	list, mounted, err := a.ownConfigMaps(ctx)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.Items, func(cm corev1.ConfigMap) bool {
+		ours, inUse := standingOf(&cm, used, mounted)
+		return ours && (!inUse || cm.Annotations[unusedAnnotation] != "")
+	}), nil
+}
+
+// standingOf reports whether a ConfigMap is a snapshot or a package's configuration, and whether it is in use.
+func standingOf(cm *corev1.ConfigMap, used, mounted map[string]bool) (ours, inUse bool) {
+	hash, isConfiguration := cm.Labels[fleetv1.SnapshotLabel], cm.Labels[configMapLabel] != ""
+	ours = (hash != "" || isConfiguration) && cm.DeletionTimestamp == nil
+	return ours, hash != "" && used[hash] || isConfiguration && mounted[cm.Name]
 }
 
 // ownConfigMaps are our ConfigMaps, and the names of those that a Job mounts.
