@@ -1,17 +1,24 @@
 package chart_test
 
 import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/test/chart"
 )
@@ -94,6 +101,49 @@ func TestExecutionMayNothing(t *testing.T) {
 	for _, r := range append(append([]right{}, may...), mayNot...) {
 		require.False(t, allowed(t, client, chart.ExecutionAccount, r), "should be refused: %s", r)
 	}
+}
+
+// TestViewersMayExplain: whoever has the cluster role view over the whole cluster needs no other right for what the page
+// about fleetwright explain lists. The controller that adds the chart's role to view does not run here; both are bound.
+func TestViewersMayExplain(t *testing.T) {
+	client := clientOf(t, installed(t))
+	for _, role := range []string{"system:aggregate-to-view", "fleetwright-viewer"} {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "viewer-" + strings.ReplaceAll(role, ":", "-")},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{Kind: "User", Name: "viewer"}},
+		}
+		_, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_ = client.RbacV1().ClusterRoleBindings().Delete(context.WithoutCancel(t.Context()), binding.Name, metav1.DeleteOptions{})
+		})
+	}
+	page, err := os.ReadFile("../../docs/explain.md")
+	require.NoError(t, err)
+	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindSubmatch(page)
+	require.NotNil(t, block)
+	role := &rbacv1.ClusterRole{}
+	require.NoError(t, yaml.UnmarshalStrict(block[1], role))
+	var lacking []string
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "viewer", ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Namespace: namespace,
+				},
+			}}
+			if resource == "nodes" {
+				asked.Spec.ResourceAttributes.Namespace = ""
+			}
+			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), asked, metav1.CreateOptions{})
+			require.NoError(t, err)
+			if !answer.Status.Allowed {
+				lacking = append(lacking, rule.Verbs[0]+" "+resource)
+			}
+		}
+	}
+	require.Empty(t, lacking)
 }
 
 // TestReconcilerWorks does under the shipped roles what the reconciler does, so that a verb that is missing in the table above

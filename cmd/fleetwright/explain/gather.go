@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -66,6 +67,8 @@ type Picture struct {
 	written map[string]nwv1.NodeWright
 	// notes are what keeps the reconciler, or this answer, from being all that it could be.
 	notes []string
+	// blind says that the pods of the cluster, or their budgets, cannot be read.
+	blind bool
 }
 
 // Gather observes and plans once, as a pass of the reconciler does, and lists the pods of the nodes that the target needs.
@@ -105,33 +108,52 @@ func (s *Source) ledger(ctx context.Context) (fleetv1.LedgerSpec, error) {
 	return ledger.Spec, nil
 }
 
-// plan computes, reads the pods that the target's reasons need, and computes again.
+// plan computes, and reads what the plan asks for, until it asks for nothing more.
 func (s *Source) plan(ctx context.Context, observer *cluster.Observer, target Target, p *Picture) error {
-	p.out = plan.Compute(p.in)
-	if len(p.out.NeedOccupancy) > 0 {
-		var err error
-		if p.in.Occupancies, err = observer.Occupancies(ctx, p.out.NeedOccupancy); err != nil {
+	for {
+		p.out = plan.Compute(p.in)
+		looked := s.occupancies(ctx, observer, p)
+		listed, err := s.pods(ctx, observer, target, p)
+		if err != nil || !looked && !listed {
 			return err
 		}
-		p.out = plan.Compute(p.in)
 	}
-	listed := false
+}
+
+// occupancies reads, once for each NodeWright, which nodes have pods that speak against disturbing them. Where that is not
+// allowed the nodes wait, and a note says why.
+func (s *Source) occupancies(ctx context.Context, observer *cluster.Observer, p *Picture) (looked bool) {
+	if len(p.out.NeedOccupancy) == 0 || p.blind {
+		return false
+	}
+	answers, err := observer.Occupancies(ctx, p.out.NeedOccupancy)
+	if err != nil {
+		p.blind = true
+		note(&p.notes, "who is admitted next is not known: "+Word(err).Error())
+		return false
+	}
+	if p.in.Occupancies == nil {
+		p.in.Occupancies = map[string]plan.Occupancy{}
+	}
+	maps.Copy(p.in.Occupancies, answers)
+	return true
+}
+
+// pods lists the pods of the nodes that the target's reasons need.
+func (s *Source) pods(ctx context.Context, observer *cluster.Observer, target Target, p *Picture) (listed bool, err error) {
 	for i := range p.in.Nodes {
 		n := &p.in.Nodes[i]
-		if !slices.Contains(p.out.NeedPods, n.Name) || !concerns(target, p.out, n.Name) {
+		if n.PodsListed || !slices.Contains(p.out.NeedPods, n.Name) || !concerns(target, p.out, n.Name) {
 			continue
 		}
 		pods, err := observer.Pods(ctx, n.Name)
 		if err != nil {
-			return err
+			return false, err
 		}
 		n.Pods, n.PodsListed, listed = pods, true, true
 		s.budgets(ctx, n, &p.notes)
 	}
-	if listed {
-		p.out = plan.Compute(p.in)
-	}
-	return nil
+	return listed, nil
 }
 
 // concerns reports whether the target's explanation speaks of the node.

@@ -114,7 +114,7 @@ func (p *page) turn(t Turn) {
 	p.line(0, "nodewright %s: %s", t.NodeWright, t.Reason.Code)
 	admitted := "not yet in round " + fmt.Sprint(t.CurrentRound)
 	if t.Batch > 0 {
-		admitted = fmt.Sprintf("round %d, batch %d, compartment %s", t.Round, t.Batch, t.Compartment)
+		admitted = fmt.Sprintf("round %d, %s", t.Round, t.place())
 		if t.CurrentRound > t.Round {
 			admitted += fmt.Sprintf(" (the rollout is in round %d)", t.CurrentRound)
 		}
@@ -129,10 +129,18 @@ func (p *page) turn(t Turn) {
 	}
 }
 
+// place is where the node was admitted; a new node that was not in use needed no slot of any compartment.
+func (t Turn) place() string {
+	if t.Compartment == "" {
+		return "without a slot"
+	}
+	return fmt.Sprintf("batch %d, compartment %s", t.Batch, t.Compartment)
+}
+
 // reason are the fields of a reason without its code.
 func (p *page) reason(r Reason) []string {
 	return []string{
-		"why", r.Message, "waits for", r.Object, "since", p.at(r.Since), "ends", r.Ends, "reported", r.Reported,
+		"why", r.Message, "waits for", r.Object, "since", p.at(r.Since), "until", r.Ends, "reported", r.Reported,
 	}
 }
 

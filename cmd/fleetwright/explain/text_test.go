@@ -50,7 +50,7 @@ func picture() Picture {
 				})},
 				{Name: "b", Unschedulable: true, Records: map[string]noderecord.Record{
 					"limits": {Round: 1, Batch: 1, Compartment: "canary", Outcome: noderecord.Failed, Failure: failure},
-					"gone":   {Round: 7, Batch: 1, Compartment: "default"},
+					"gone":   {Round: 7, Batch: 1},
 				}, Executions: []plan.Execution{
 					{ExecutionKey: plan.ExecutionKey{NodeWright: "limits", Package: "limits"}, Name: "older", State: plan.ExecutionFailed, Created: hourAgo, Message: "older"},
 					{ExecutionKey: plan.ExecutionKey{NodeWright: "limits", Package: "limits"}, Name: "newer", State: plan.ExecutionFailed, Created: noon, Message: "first\nlast"},
@@ -60,8 +60,9 @@ func picture() Picture {
 		},
 		out: plan.Output{
 			Reasons: []plan.Reason{
-				{NodeWright: "limits", Node: "b", Code: plan.PackageFailed, Message: "package limits failed", Since: hourAgo},
-				{NodeWright: "kernel", Node: "a", Code: plan.DisruptionBudget, Message: "refused\nby web", Object: "pod default/web", Since: noon},
+				{NodeWright: "limits", Node: "b", Code: plan.PackageFailed, Message: "package limits failed", Since: hourAgo, Ends: plan.PackageFailed.Ends()},
+				{NodeWright: "kernel", Node: "a", Code: plan.DisruptionBudget, Message: "refused\nby web", Object: "pod default/web", Since: noon,
+					Ends: plan.DisruptionBudget.Ends()},
 			},
 			Statuses: []plan.Status{
 				{NodeWright: "limits", Status: nwv1.StatusErroring, Round: 2, Generation: 4, Total: 3, Failed: 1, Waiting: 1, LateJoiners: true,
