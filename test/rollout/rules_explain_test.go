@@ -3,14 +3,28 @@ package rollout
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fleetwright/fleetwright/cmd/fleetwright/explain"
 	"github.com/fleetwright/fleetwright/test/cluster"
 )
+
+// explainNode is what the command prints for that user.
+func (w *world) explainNode(user, name string) string {
+	w.t.Helper()
+	config, err := w.c.User(user)
+	require.NoError(w.t, err)
+	source, err := explain.NewSource(config, namespace, time.Now)
+	require.NoError(w.t, err)
+	picture, err := source.Gather(w.ctx(), explain.Target{Kind: explain.Node, Name: name})
+	require.NoError(w.t, err)
+	return picture.Node(name).Text(time.Now())
+}
 
 // Who is admitted next can depend on the pods of the cluster; they are read once to explain it. Without the right to see
 // the budgets the answer says what it does not know, instead of naming somebody who would not be admitted.
@@ -20,8 +34,7 @@ func TestExplainYieldingNodes(t *testing.T) {
 	pod := w.guardedPod(nodes[0])
 	w.create(w.yielding("explained"))
 	w.grant(explainer)
-	c := w.newCommandLine()
-	out := c.as(w, explainer).run("explain", "node/"+nodes[0])
+	out := w.explainNode(explainer, nodes[0])
 	require.Contains(t, out, strings.Join([]string{
 		"nodewright explained: Yielding",
 		"  why:        the node is left alone until its protected pods have finished: default/" + pod.Name,
@@ -52,7 +65,7 @@ func TestExplainYieldingNodes(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: w.prefix}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "narrow"}},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.prefix},
 	})
-	out = c.as(w, "narrow").run("explain", "node/"+nodes[1])
+	out = w.explainNode("narrow", nodes[1])
 	require.Contains(t, out,
 		"Note: who is admitted next is not known: user \"narrow\" lacks the right to list poddisruptionbudgets.policy at the cluster scope.\n")
 	require.Contains(t, out, "  why:       it is being looked up which nodes have protected pods\n")
