@@ -18,14 +18,15 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
-// executions translates our Jobs and their pods, and pods of ours whose Job is not there.
-func (o *Observer) executions(ctx context.Context, now time.Time) ([]plan.Execution, error) {
+// executions translates our Jobs and their pods, and pods of ours whose Job is not there. changes is when the first of them
+// looks different although nothing happens to it; zero: never.
+func (o *Observer) executions(ctx context.Context, now time.Time) (found []plan.Execution, changes time.Time, err error) {
 	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
 	if err := o.cached.List(ctx, jobs, client.InNamespace(o.namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+		return nil, changes, fmt.Errorf("list jobs: %w", err)
 	}
 	if err := o.cached.List(ctx, pods, client.InNamespace(o.namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list execution pods: %w", err)
+		return nil, changes, fmt.Errorf("list execution pods: %w", err)
 	}
 	byJob := podsByJob(pods.Items)
 	out := make([]plan.Execution, 0, len(jobs.Items))
@@ -37,21 +38,23 @@ func (o *Observer) executions(ctx context.Context, now time.Time) ([]plan.Execut
 		if job.Labels[fleetv1.NodeUIDLabel] == "" {
 			continue // not an execution
 		}
-		var err error
 		if failed(job) {
 			if own, err = o.podsOfFailed(ctx, job, own); err != nil {
-				return nil, err
+				return nil, changes, err
 			}
 		}
 		e := Execution(job, own)
-		if len(own) == 0 {
+		if len(own) == 0 && !e.Ended() && !e.Suspended {
 			e = withoutPod(e, o.namespace, now)
+			if at := e.Created.Add(podless); at.After(now) && (changes.IsZero() || at.Before(changes)) {
+				changes = at
+			}
 		}
 		out = append(out, e)
 		uids = append(uids, job.UID)
 	}
 	o.jobs.stamp(out, uids, now)
-	return append(out, strays(byJob, out)...), nil
+	return append(out, strays(byJob, out)...), changes, nil
 }
 
 // podsByJob groups pods by the Job that controls them; those that none controls have the empty UID.

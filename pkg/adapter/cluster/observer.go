@@ -82,10 +82,11 @@ func (o *Observer) readNodes(ctx context.Context, in *plan.Input) error {
 
 // readExecutions gives each node its executions, by UID; those of other UIDs are orphans.
 func (o *Observer) readExecutions(ctx context.Context, in *plan.Input) error {
-	executions, err := o.executions(ctx, in.Now)
+	executions, changes, err := o.executions(ctx, in.Now)
 	if err != nil {
 		return err
 	}
+	in.Changes = changes
 	byUID := make(map[string]int, len(in.Nodes))
 	for i := range in.Nodes {
 		byUID[string(in.Nodes[i].UID)] = i

@@ -74,6 +74,16 @@ func TestOutsideOfItsWindowsNobodyIsAdmitted(t *testing.T) {
 	require.Equal(t, int32(3), w.status("tune").Complete, "in the next window the rest follows")
 }
 
+func TestThePassWakesWhenWhatIsSeenChangesByItself(t *testing.T) {
+	w := newWorld(t, 1)
+	plain(w)
+	w.settle()
+	in := w.input()
+	require.Zero(t, plan.Compute(in).Next)
+	in.Changes = in.Now.Add(time.Minute)
+	require.Equal(t, in.Changes, plan.Compute(in).Next)
+}
+
 func at(s string) time.Time {
 	out, err := time.Parse(time.RFC3339, s)
 	if err != nil {

@@ -66,6 +66,7 @@ type activity struct{ execution, interrupt bool }
 func newPass(in Input) *pass {
 	in.Settings = in.Settings.withDefaults()
 	p := &pass{in: in, begun: map[types.UID]activity{}, needPods: map[string]bool{}, needOccupancy: map[string]OccupancyQuery{}}
+	p.wakeAt(in.Changes)
 	p.readNodes()
 	p.snapshots = make(map[string]*desired.Package, len(in.Snapshots))
 	for hash, def := range in.Snapshots {

@@ -18,6 +18,8 @@ import (
 type Input struct {
 	// Now is the clock.
 	Now time.Time
+	// Changes is the next instant at which time alone changes what is seen here; zero: never.
+	Changes time.Time
 	// Ledger as it was last read or written by this leader.
 	Ledger fleetv1.LedgerSpec
 	// NodeWrights in any order.
