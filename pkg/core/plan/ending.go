@@ -127,7 +127,9 @@ func (t *turn) succeedTurn() {
 // fail ends the turn. The node stays cordoned if we cordoned it.
 func (t *turn) fail(failure noderecord.Failure) {
 	t.rec.Outcome, t.rec.EndedAt, t.rec.Failure, t.rec.ReadyAt = noderecord.Failed, t.now(), &failure, nil
-	t.rec.Retried = t.v.nw.Retry // who asked for it did not mean a failure that was still to come
+	if !t.exhausted() {
+		t.rec.Retried = t.v.nw.Retry // who asked for it did not mean a failure that was still to come
+	}
 	t.d.Stop = append(t.d.Stop, t.overdue...)
 	t.act(ActionFail)
 	t.becauseFailed()

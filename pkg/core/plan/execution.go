@@ -108,6 +108,7 @@ func (t *turn) recordFailure(name string, pkg noderecord.Package, e Execution) {
 			pkg.Stage = e.Stage
 		}
 		t.rec.Failure = failureOf(name, e)
+		t.rec.Retried = t.v.nw.Retry // see fail
 	}
 	notBefore := t.p.in.Now.Add(wait)
 	pkg.NotBefore = &notBefore

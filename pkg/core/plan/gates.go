@@ -41,7 +41,7 @@ func (t *turn) cordoned() bool {
 
 // room takes the room for the node in the Fleets' budgets, or says which has none. A node that is out of use needs none.
 func (t *turn) room() *cause {
-	if t.rec.Compartment == "" && t.p.unusedSoFar(t.m.node) {
+	if t.p.outOfUse(t.m.node, t.rec) {
 		return nil
 	}
 	return t.p.clusterRoom(t.m.node)

@@ -78,7 +78,7 @@ func (s *choice) occupancy(waiting []*member) (o Occupancy, known bool) {
 
 // picks reports whether somebody can be admitted, and not simply everybody.
 func (s *choice) picks(waiting []*member) bool {
-	free := s.free
+	free := max(s.free, 0)
 	for _, m := range waiting {
 		if s.c.counts(m) {
 			free++

@@ -59,21 +59,28 @@ func (h *history) checkWhatIsHeldBack(out plan.Output) {
 	}
 }
 
-// checkClusterBudget: no more nodes are cordoned by us than the Fleets allow, over all NodeWrights.
-func (h *history) checkClusterBudget() {
+// checkClusterBudget: a pass cordons no node in use beyond what the Fleets allow, over all NodeWrights.
+func (h *history) checkClusterBudget(in plan.Input) {
+	before, more := map[types.UID]bool{}, false
+	for i := range in.Nodes {
+		n := &in.Nodes[i]
+		freed := gated(n) && h.nodes[n.Name] != nil && !gated(h.nodes[n.Name])
+		before[n.UID] = cordonedInUse(n) || freed && len(n.CordonOwners) > 0
+	}
+	cordoned := 0
+	for _, n := range h.nodes {
+		if cordonedInUse(n) {
+			cordoned++
+			more = more || !before[n.UID]
+		}
+	}
 	for _, b := range h.in.Budgets {
-		require.LessOrEqual(h.rt, h.cordoned(), int(*b.Count), "more nodes are cordoned than Fleet %s allows\n%v", b.Name, h.log)
+		require.False(h.rt, more && cordoned > int(*b.Count), "more nodes are cordoned than Fleet %s allows\n%v", b.Name, h.log)
 	}
 }
 
-func (h *history) cordoned() int {
-	cordoned := 0
-	for _, n := range h.nodes {
-		if len(n.CordonOwners) > 0 {
-			cordoned++
-		}
-	}
-	return cordoned
+func cordonedInUse(n *plan.Node) bool {
+	return slices.ContainsFunc(n.CordonOwners, func(owner string) bool { return !slotless(n, owner) })
 }
 
 // checkConserved: where nothing is decided any more, each node has one reason, and one that waits for room waits because
@@ -89,25 +96,30 @@ func (h *history) checkConserved(out plan.Output) {
 		return
 	}
 	for _, r := range out.Reasons {
-		h.checkReason(r)
+		h.checkReason(r, out)
 	}
 }
 
 // checkReason counts for itself whether a reason to wait is true.
-func (h *history) checkReason(r plan.Reason) {
+func (h *history) checkReason(r plan.Reason, out plan.Output) {
 	n := h.nodes[r.Node]
-	compartment := h.compartmentOf(n)
+	compartment := h.compartmentOf(r.NodeWright, n)
+	together := h.waitTogether(r, out)
 	switch r.Code {
 	case plan.WaitingForSlot:
 		ceiling, _ := h.ceilings(r.NodeWright, compartment)
-		require.GreaterOrEqual(h.rt, h.inUse(r.NodeWright, compartment), ceiling, "%s waits for a slot that is free: %+v\n%v", r.Node, r, h.log)
+		require.Greater(h.rt, h.inUse(r.NodeWright, compartment)+together, ceiling, "%s waits for a slot that is free: %+v\n%v", r.Node, r, h.log)
 	case plan.BudgetIsZero:
 		ceiling, _ := h.ceilings(r.NodeWright, compartment)
 		require.Zero(h.rt, ceiling)
 	case plan.WaitingForBatch:
-		require.True(h.rt, h.anyOpen(r.NodeWright), "%s waits for a batch that has ended: %+v\n%v", r.Node, r, h.log)
+		require.True(h.rt, h.anyOpen(r.NodeWright) || h.look == unknown && r.Object == "", "%s waits for a batch that has ended: %+v\n%v", r.Node, r, h.log)
 	case plan.WaitingForClusterBudget:
-		require.GreaterOrEqual(h.rt, h.interrupted(), int(*h.in.Budgets[0].Count), "%s waits for room that is there: %+v\n%v", r.Node, r, h.log)
+		require.Greater(h.rt, h.interrupted()+together, int(*h.in.Budgets[0].Count), "%s waits for room that is there: %+v\n%v", r.Node, r, h.log)
+	case plan.WaitingForWindow:
+		require.False(h.rt, h.windowOpen(r.NodeWright), "%s waits for a window that is open", r.Node)
+	case plan.Yielding:
+		require.True(h.rt, h.look == stale || h.protectedGroup(r.NodeWright, n), "%s yields to nobody: %+v\n%v", r.Node, r, h.log)
 	case plan.AdmissionUnconfirmed, plan.Cordoning, plan.Starting, plan.Uncordoning:
 		require.Fail(h.rt, "nothing is decided, and yet it is on its way", "%+v\n%v", r, h.log)
 	}
@@ -118,10 +130,11 @@ func (h *history) inUse(nodeWright, compartment string) int {
 	used := 0
 	for _, n := range h.nodes {
 		rec := n.Records[nodeWright]
-		here := h.compartmentOf(n) == compartment
+		here := h.compartmentOf(nodeWright, n) == compartment
 		failed := rec.Outcome == noderecord.Failed && !n.Ready
+		slotted := (rec.Compartment == compartment || here) && !slotless(n, nodeWright)
 		unavailable := h.budgets[nodeWright][compartment].CountUnavailable && here && (!n.Ready || n.Unschedulable)
-		if (rec.Compartment == compartment || here) && (h.holds(nodeWright, n.UID) || failed) || unavailable {
+		if slotted && (h.holds(nodeWright, n.UID) || failed) || unavailable {
 			used++
 		}
 	}
@@ -132,9 +145,9 @@ func (h *history) inUse(nodeWright, compartment string) int {
 func (h *history) interrupted() int {
 	out := 0
 	for _, n := range h.nodes {
-		ours := len(n.CordonOwners) > 0
-		for _, rec := range n.Records {
-			ours = ours || rec.Interrupt != nil || rec.IsOpen() && rec.Disruptive
+		ours := cordonedInUse(n)
+		for name, rec := range n.Records {
+			ours = ours || (rec.Interrupt != nil || rec.IsOpen() && rec.Disruptive) && !slotless(n, name)
 		}
 		if ours {
 			out++

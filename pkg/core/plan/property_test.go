@@ -40,6 +40,9 @@ type history struct {
 	seen []plan.Input
 	// ceiling by NodeWright and compartment, as the policies say now.
 	budgets map[string]map[string]nwv1.DeploymentBudget
+	// look is how the pods of the cluster are looked at, and then what was seen when that was last done.
+	look looking
+	then map[string]plan.Occupancy
 }
 
 func newHistory(t *rapid.T) *history {
@@ -55,8 +58,8 @@ func newHistory(t *rapid.T) *history {
 		}
 		return 0
 	}
-	h.compartmentOf = func(n *plan.Node) string {
-		if !targeted(n) {
+	h.compartmentOf = func(nodeWright string, n *plan.Node) string {
+		if !h.targets(nodeWright, n) {
 			return "" // it holds the slot that it was admitted to, and no other
 		}
 		if n.Labels["zone"] == "a" {
@@ -64,7 +67,7 @@ func newHistory(t *rapid.T) *history {
 		}
 		return nwv1.DefaultCompartment
 	}
-	h.ceilings = h.ceilingNow
+	h.ceilings, h.occupancyOf = h.ceilingNow, h.occupancyNow
 	h.edit("first")
 	if rapid.Bool().Draw(t, "two") {
 		h.edit("second")
@@ -87,8 +90,8 @@ func (h *history) run() {
 		"edit-first": func() { h.edit("first") }, "edit-second": func() { h.edit("second") }, "pod": h.schedulePod,
 		"pull": h.troublePull, "pulled": h.mendPull, "pause": h.pause, "stale": h.stalePass, "notReady": h.notReady,
 		"lost": h.loseWrites, "delete-second": h.deleteSecond, "crash": h.crash, "unresolved": h.unresolved, "standby": h.standby,
-		"policy-first": func() { h.editPolicy("first") },
-		"nothing":      func() {}, "nothing-more": func() {},
+		"policy-first": func() { h.editPolicy("first") }, "taint": h.taint, "wait": h.wait, "bound": h.bind, "occupancy": h.lookAway,
+		"nothing": func() {}, "nothing-more": func() {},
 	}
 	for range rapid.IntRange(5, 60).Draw(h.rt, "steps") {
 		name := rapid.SampledFrom(sortedKeys(actions)).Draw(h.rt, "action")
@@ -106,7 +109,8 @@ func (h *history) step() {
 	out := h.pass()
 	h.checkConserved(out)
 	h.checkWhatIsHeldBack(out)
-	h.checkClusterBudget()
+	h.checkClusterBudget(in)
+	h.checkPlacement(in, out)
 	h.checkLedger(in.Ledger)
 	if h.losing--; h.losing <= 0 {
 		h.lost = nil
@@ -124,6 +128,7 @@ func (h *history) checkDeterminism(in plan.Input) {
 	if h.passes%5 != 0 {
 		return
 	}
+	in.Occupancies = map[string]plan.Occupancy{"first": {Protected: map[string]string{"n01": "ml/train", "n03": "ml/train"}, Bound: h.bound}}
 	want, err := json.Marshal(plan.Compute(in))
 	require.NoError(h.rt, err)
 	rng := rand.New(rand.NewSource(int64(h.passes)))
@@ -155,9 +160,12 @@ func (h *history) quiet() {
 	for _, n := range h.nodes {
 		n.Ready, n.Unschedulable = true, len(n.CordonOwners) > 0
 		delete(n.Labels, nwv1.IgnoreLabel)
+		if len(n.CordonOwners) > 0 { // as it failed: it is not tried again where it is kept out
+			n.Taints = []corev1.Taint{theirs}
+		}
 	}
 	h.mendPull()
-	h.pods = map[string][]*corev1.Pod{}
+	h.pods, h.bound, h.look = map[string][]*corev1.Pod{}, nil, fresh
 	h.settleWithResumes()
 	for _, s := range h.last.Statuses {
 		require.Equal(h.rt, nwv1.StatusComplete, s.Status, "%s does not converge: %+v\n%v", s.NodeWright, s.Reasons, h.log)
@@ -165,10 +173,11 @@ func (h *history) quiet() {
 	for _, n := range h.nodes {
 		require.Empty(h.rt, n.CordonOwners, "a cordon is left on %s", n.Name)
 		require.False(h.rt, n.Unschedulable, "%s is left cordoned", n.Name)
+		h.checkTaints(n)
 	}
 }
 
-// settleWithResumes answers each halt, which is a state of rest, with another resume.
+// settleWithResumes answers each halt and each failure that was under way, which are states of rest, with another token.
 func (h *history) settleWithResumes() {
 	for attempt := range 10 {
 		for i := range h.in.NodeWrights {
@@ -177,7 +186,7 @@ func (h *history) settleWithResumes() {
 		}
 		h.passes = 0
 		h.settle()
-		if !slices.ContainsFunc(h.last.Statuses, func(s plan.Status) bool { return len(s.Halted) > 0 }) {
+		if !slices.ContainsFunc(h.last.Statuses, func(s plan.Status) bool { return len(s.Halted) > 0 || s.Failed > 0 }) {
 			return
 		}
 	}
@@ -196,8 +205,8 @@ func (h *history) join() {
 	}
 	h.created++
 	name := fmt.Sprintf("n%02d", h.created)
-	n := h.addNode(name, map[string]string{"zone": rapid.SampledFrom([]string{"a", "b"}).Draw(h.rt, "zone")})
-	n.UID = types.UID(fmt.Sprintf("uid-%s-%d", name, h.created))
+	n := h.addNode(name, map[string]string{"zone": rapid.SampledFrom([]string{"a", "b"}).Draw(h.rt, "zone"), "rack": h.drawRack()})
+	n.UID, n.Taints = types.UID(fmt.Sprintf("uid-%s-%d", name, h.created)), h.drawTaints()
 }
 
 // loseWrites refuses what is written for a node, for some passes.
@@ -224,7 +233,8 @@ func (h *history) recreate() {
 		h.created++
 		delete(h.pods, n.Name)
 		delete(h.foreign, n.Name)
-		h.addNode(n.Name, n.Labels).UID = types.UID(fmt.Sprintf("uid-%s-%d", n.Name, h.created))
+		anew := h.addNode(n.Name, n.Labels)
+		anew.UID, anew.Taints = types.UID(fmt.Sprintf("uid-%s-%d", n.Name, h.created)), h.drawTaints()
 	}
 }
 
@@ -280,6 +290,7 @@ func (h *history) moveLabels() {
 		labels := map[string]string{
 			"pool": rapid.SampledFrom([]string{"gpu", "gpu", "cpu"}).Draw(h.rt, "pool"),
 			"zone": rapid.SampledFrom([]string{"a", "b"}).Draw(h.rt, "zone"),
+			"rack": h.drawRack(),
 		}
 		if rapid.IntRange(0, 5).Draw(h.rt, "ignored") == 0 {
 			labels[nwv1.IgnoreLabel] = nwv1.TrueValue
@@ -298,7 +309,7 @@ func (h *history) schedulePod() {
 		h.pods[n.Name] = nil
 		return
 	}
-	if !n.Unschedulable {
+	if !n.Unschedulable && !gated(n) {
 		h.addPod(n.Name, "jobs", fmt.Sprintf("p%d", h.passes), map[string]string{
 			"protected": rapid.SampledFrom([]string{"true", "false"}).Draw(h.rt, "protected"),
 		})
@@ -397,6 +408,7 @@ func (h *history) drawPolicy(nw *plan.NodeWright) {
 		Name: "zone-a", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"zone": "a"}},
 		Budget: zoneA.Budget, Strategy: zoneA.Strategy,
 	}}}
+	h.drawPlacement(nw)
 }
 
 func (h *history) drawPackage(name string) desired.Package {
@@ -458,7 +470,7 @@ func (h *history) ceilingNow(nodeWright, compartment string) (int, bool) {
 	}
 	matched := 0
 	for _, n := range h.nodes {
-		if targeted(n) && h.compartmentOf(n) == compartment {
+		if h.targets(nodeWright, n) && h.compartmentOf(nodeWright, n) == compartment {
 			matched++
 		}
 	}

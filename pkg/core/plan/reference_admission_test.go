@@ -83,14 +83,23 @@ func (r *reference) admit(c string, busy map[*refNode]bool) bool {
 		size = r.sizeAfter(c, b)
 	}
 	used := r.used(c)
-	before := len(used)
+	before, held := len(used), 0
+	for _, n := range r.nodes {
+		if r.holds(n, c) {
+			held++
+		}
+	}
 	var admitted []*refNode
 	for _, n := range waiting {
 		with := len(used)
 		if !used[n] {
 			with++
 		}
-		if len(admitted) < size && (r.holds(n, c) || with <= ceiling) {
+		counted := used[n] && held < ceiling // unavailable anyway, and beside few enough of ours
+		if len(admitted) < size && (r.holds(n, c) || with <= ceiling || counted) {
+			if !r.holds(n, c) {
+				held++
+			}
 			used[n] = true
 			admitted = append(admitted, n)
 		}

@@ -26,8 +26,11 @@ func (p *pass) runtimeTaints(n *Node) []corev1.Taint {
 }
 
 // slotless: the turn was admitted without a slot, and the node is still out of use.
-func (p *pass) slotless(m *member) bool {
-	return m.rec.Batch > 0 && m.rec.Compartment == "" && len(p.runtimeTaints(m.node)) > 0
+func (p *pass) slotless(m *member) bool { return p.outOfUse(m.node, m.rec) }
+
+// outOfUse is slotless for a record of the node, whichever NodeWright's.
+func (p *pass) outOfUse(n *Node, rec noderecord.Record) bool {
+	return rec.Batch > 0 && rec.Compartment == "" && len(p.runtimeTaints(n)) > 0
 }
 
 // slotlessIn counts the nodes of a compartment that are under way without a slot: no batch is to come for them.
@@ -42,16 +45,6 @@ func (p *pass) slotlessIn(v *view, c *compartment) int {
 		}
 	}
 	return n
-}
-
-// unusedSoFar: everything of ours on the node was admitted without a slot, and it is still out of use.
-func (p *pass) unusedSoFar(n *Node) bool {
-	for _, rec := range n.Records {
-		if rec.Batch > 0 && rec.Compartment != "" {
-			return false
-		}
-	}
-	return len(p.runtimeTaints(n)) > 0
 }
 
 // admitUnused admits the nodes that need no slot, because nothing can be disturbed on them, and returns the others.

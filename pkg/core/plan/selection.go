@@ -93,9 +93,9 @@ type choice struct {
 	c *compartment
 	// size is how many nodes the batch wants.
 	size int
-	// free are the slots that are left.
-	free     int
-	admitted []*member
+	// free are the slots that are left; taken those that nodes got here.
+	free, taken int
+	admitted    []*member
 	// left counts the nodes that the batch or the slots had no room for. Where they would have filled the batch, and do not
 	// fit as whole groups, it grows all the same.
 	left int
@@ -143,6 +143,7 @@ func (s *choice) offer(members []*member, group string) {
 	why := s.refuse(members, group)
 	if why == nil {
 		s.free -= s.need(members)
+		s.taken += s.without(members)
 		s.admitted = append(s.admitted, members...)
 		return
 	}
@@ -161,15 +162,16 @@ func (s *choice) offer(members []*member, group string) {
 // refuse is why the batch, the slots or the cluster's budgets have no room for all of the nodes. Nodes that hold a slot
 // already need no other, however many are in use.
 func (s *choice) refuse(members []*member, group string) *cause {
-	need := s.need(members)
-	allHold := !slices.ContainsFunc(members, func(m *member) bool { return !s.c.holders[m] })
+	need, without := s.need(members), s.without(members)
+	// what is unavailable anyway may be more than the ceiling; to work on one of them takes nothing more out of service
+	counted := need == 0 && len(s.c.holders)+s.taken+without <= s.c.ceiling
 	switch n := len(s.admitted); {
 	case n >= s.size:
 		return s.full()
 	case n > 0 && n+len(members) > s.size:
 		return &cause{WaitingForBatch, s.c.ref(),
 			fmt.Sprintf("group %s has %d nodes, and the next batch of compartment %s has room for %d", group, len(members), s.c.name, s.size-n)}
-	case !allHold && s.free < need:
+	case without > 0 && s.free < need && !counted:
 		return s.used(need, group)
 	}
 	return s.p.clusterRoom(s.disruptive(members)...)
@@ -187,13 +189,25 @@ func (s *choice) need(members []*member) int {
 }
 
 // disruptive are the nodes that the cluster's budgets are asked about.
+// without counts the nodes that hold no slot yet.
+func (s *choice) without(members []*member) int {
+	n := 0
+	for _, m := range members {
+		if !s.c.holders[m] {
+			n++
+		}
+	}
+	return n
+}
+
+// disruptive are the nodes that the cluster's budgets count once they are admitted.
 func (s *choice) disruptive(members []*member) []*Node {
 	var out []*Node
 	if len(s.p.caps) == 0 {
 		return nil
 	}
 	for _, m := range members {
-		if s.p.workOf(m).disruptive() {
+		if m.ownsCordon() || s.p.workOf(m).disruptive() {
 			out = append(out, m.node)
 		}
 	}

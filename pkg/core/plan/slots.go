@@ -117,7 +117,7 @@ func (p *pass) capsOf(budgets []Budget, nodes []*Node) []*clusterCap {
 				continue
 			}
 			total++
-			if outOfServiceByUs(n) && !p.unusedSoFar(n) {
+			if p.outOfServiceByUs(n) {
 				c.used[n.UID] = true
 			}
 		}
@@ -129,13 +129,16 @@ func (p *pass) capsOf(budgets []Budget, nodes []*Node) []*clusterCap {
 
 func (c *clusterCap) covers(n *Node) bool { return selects(c.Scope, n) }
 
-// outOfServiceByUs: we hold it cordoned, or a turn with an interrupt to come is open.
-func outOfServiceByUs(n *Node) bool {
-	if len(n.CordonOwners) > 0 {
-		return true
+// outOfServiceByUs: we hold it cordoned, or a turn with an interrupt to come is open. What is done without a slot takes
+// nothing out of service.
+func (p *pass) outOfServiceByUs(n *Node) bool {
+	for _, owner := range n.CordonOwners {
+		if !p.outOfUse(n, n.Records[owner]) {
+			return true
+		}
 	}
 	for _, rec := range n.Records {
-		if rec.Interrupt != nil || rec.IsOpen() && rec.Disruptive {
+		if (rec.Interrupt != nil || rec.IsOpen() && rec.Disruptive) && !p.outOfUse(n, rec) {
 			return true
 		}
 	}

@@ -23,7 +23,7 @@ func (w *world) checkAdmissions(next fleetv1.LedgerSpec) {
 				fresh[i.Compartment]++
 			}
 			if i.Round == old.Round && !slices.Contains(old.Intents, i) && old.Resumed == roll.Resumed {
-				require.Nil(w.t, old.Compartments[i.Compartment].Halt, "an admission after a halt: %v", i)
+				require.Nil(w.t, old.Compartments[w.placeOf(name, i)].Halt, "an admission after a halt: %v", i)
 			}
 		}
 		for c := range fresh {
@@ -46,8 +46,8 @@ func (w *world) ceilingOf(nodeWright, compartment string) (int, bool) {
 func (w *world) slots(nodeWright, compartment string, roll fleetv1.LedgerRollout) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, n := range w.nodes {
-		in := n.Records[nodeWright].Compartment == compartment || w.compartmentOf != nil && w.compartmentOf(n) == compartment
-		if in && w.holds(nodeWright, n.UID) {
+		in := n.Records[nodeWright].Compartment == compartment || w.compartmentOf != nil && w.compartmentOf(nodeWright, n) == compartment
+		if in && w.holds(nodeWright, n.UID) && !slotless(n, nodeWright) {
 			out[n.UID] = true
 		}
 	}
@@ -57,6 +57,21 @@ func (w *world) slots(nodeWright, compartment string, roll fleetv1.LedgerRollout
 		}
 	}
 	return out
+}
+
+// placeOf is the compartment of an admission; of one without a slot that of its node.
+func (w *world) placeOf(nodeWright string, i fleetv1.LedgerIntent) string {
+	n := w.nodes[i.Node]
+	if i.Compartment != "" || n == nil || n.UID != i.NodeUID || w.compartmentOf == nil {
+		return i.Compartment
+	}
+	return w.compartmentOf(nodeWright, n)
+}
+
+// slotless: the node was admitted without a slot, and still carries the runtime-required taint.
+func slotless(n *plan.Node, nodeWright string) bool {
+	r := n.Records[nodeWright]
+	return r.Batch > 0 && r.Compartment == "" && slices.Contains(n.Taints, gate)
 }
 
 func (w *world) exists(uid types.UID) bool {
@@ -96,12 +111,21 @@ func (w *world) compute(in plan.Input) plan.Output {
 			occupancies = map[string]plan.Occupancy{}
 		}
 		for _, q := range out.NeedOccupancy {
-			occupancies[q.NodeWright] = w.occupancy(q)
+			if answer, known := w.answer(q); known {
+				occupancies[q.NodeWright] = answer
+			}
 		}
 		in.Occupancies = occupancies
 		out = plan.Compute(in)
 	}
 	return out
+}
+
+func (w *world) answer(q plan.OccupancyQuery) (plan.Occupancy, bool) {
+	if w.occupancyOf != nil {
+		return w.occupancyOf(q)
+	}
+	return w.occupancy(q), true
 }
 
 // occupancy looks at all pods of the world.

@@ -46,7 +46,9 @@ type world struct {
 	ceiling int
 	// ceilings and compartmentOf, where given, are what checkAdmissions counts with.
 	ceilings      func(nodeWright, compartment string) (int, bool)
-	compartmentOf func(n *plan.Node) string
+	compartmentOf func(nodeWright string, n *plan.Node) string
+	// occupancyOf, where given, answers for the pods of the cluster, or not.
+	occupancyOf func(q plan.OccupancyQuery) (plan.Occupancy, bool)
 	// lost says that the write of a decision is refused.
 	lost func(d plan.Decision) bool
 
@@ -377,7 +379,7 @@ func (w *world) settle() {
 			break
 		}
 	}
-	w.t.Fatalf("the rollout did not come to rest; log ends with %v", w.log[max(0, len(w.log)-20):])
+	w.t.Fatalf("the rollout did not come to rest: %+v; log ends with %v", w.last.Reasons, w.log[max(0, len(w.log)-20):])
 }
 
 func (w *world) busy() bool {
