@@ -12,7 +12,11 @@
 //	  slots.go                who holds a slot of a compartment or of the cluster's budget
 //	  batches.go              verdicts and halts
 //	  candidates.go           who waits for admission, in which order, and who may not be admitted yet
-//	  admission.go            who is admitted next, and why the others wait
+//	  admission.go            when a compartment opens its next batch, and what the ledger says of it
+//	  selection.go            who is in it: nodes or whole groups in order, while batch, slots and budgets have room
+//	  occupancy.go            which nodes carry pods that speak against disturbing them, and who yields to them
+//	  runtimerequired.go      new nodes that need no slot, and when their taint goes
+//	  blockers.go             the nodes that others wait for, by name
 //	  strategy.go             the three strategies
 //	  turn.go                 one node's turn: the gates from cordon to uncordon
 //	  begin.go, ending.go     how phases begin, and how turns end, fail, heal and are taken back
@@ -22,16 +26,24 @@
 //	  drain.go                which pods are protected, must leave, or stand in the way
 //	  tidy.go, sweep.go       records of nodes at rest; what NodeWrights that are gone left
 //	  status.go               the fold of the reasons
+//	  explain.go              since when a reason holds, and what would end it
 //
 // What the API describes and this package does not decide yet. Each is accepted and has no effect:
 //
-//   - `windows` of a DeploymentPolicy: nodes are admitted at any time;
-//   - `order: Idle`: nodes go by name, as with `order: Name`;
-//   - `groupBy` of a compartment: a batch may split a group;
-//   - `protectedPods: Yield`: a node with protected pods is admitted, cordoned and waited for, as with `Hold`;
-//   - the runtime-required taint is tolerated and not removed, its nodes take a slot like all others, and
-//     `autoTaintNewNodes` taints none;
-//   - the verbs `reset`, `rerun` and `abandon-uninstall`; `verifyInterval` and `onDrift`.
+//   - `autoTaintNewNodes` taints no node;
+//   - the verbs `reset`, `rerun` and `abandon-uninstall`;
+//   - `verifyInterval` and `onDrift`.
+//
+// Where two rules meet, this one holds:
+//
+//   - outside of the windows nobody is admitted, new runtime-required nodes neither. A node that is cordoned and under way
+//     when its content changes is finished all the same;
+//   - with `protectedPods: Yield` a node is given back to protected pods as long as nothing ran in its turn. After that, and
+//     when a new round finds it under way, it keeps its slot;
+//   - the nodes of a group that cannot be admitted now (NotReady, or behind another NodeWright) are not waited for, and one
+//     that is out of service already does not wait for the rest of its group;
+//   - a batch of which a node was given back, or of which none ended, does not grow;
+//   - runtime-required nodes that failed are tried again in a slot; so are those that an earlier object of the name prepared.
 //
 // Under `advance: Rolling` a node that vanishes at work is not counted in a verdict: its order number is not on its
 // execution. One that fails first, and vanishes then, is.
