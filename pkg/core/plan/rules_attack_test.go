@@ -233,3 +233,23 @@ func TestANodeOutOfServiceIsFinishedOutsideOfTheWindow(t *testing.T) {
 	require.Equal(t, plan.WaitingForWindow, w.reason("tune", "n02").Code)
 	require.Empty(t, w.outOfService())
 }
+
+// More nodes are unavailable than the budget has slots: those are worked on one by one, as that takes nothing more out of
+// service, and no other node is. Two NodeWrights that wait for each other's nodes would else wait for ever.
+func TestNodesThatAreUnavailableAnywayAreWorkedOn(t *testing.T) {
+	w := newWorld(t, 4)
+	for _, n := range []string{"n02", "n03", "n04"} {
+		w.nodes[n].Unschedulable = true
+	}
+	budget := count(1)
+	budget.CountUnavailable = true
+	w.ceiling = 1
+	w.nodeWright("tune", policy(budget, fixed(1)), reboot(pkg("tuning", "1.0.0")))
+	w.settle()
+	require.Equal(t, int32(3), w.status("tune").Complete)
+	require.Equal(t, "3 of the 1 slots of compartment default are in use: n02 (unavailable), n03 (unavailable), n04 (unavailable)",
+		w.reason("tune", "n01").Message)
+	for _, n := range []string{"n02", "n03", "n04"} {
+		require.True(t, w.nodes[n].Unschedulable, "their cordon stays")
+	}
+}
