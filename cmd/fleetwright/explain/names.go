@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/fleetwright/fleetwright/pkg/core/finding"
 )
 
 // closestNames is how many names an error suggests.
@@ -18,7 +20,7 @@ func closest(name string, names []string) []string {
 	}
 	var found []candidate
 	for _, n := range names {
-		d := distance(name, n)
+		d := finding.Distance(name, n)
 		if d <= max(2, len(name)/4) || name != "" && (strings.Contains(n, name) || strings.Contains(name, n)) {
 			found = append(found, candidate{n, d})
 		}
@@ -31,24 +33,4 @@ func closest(name string, names []string) []string {
 		out = append(out, c.name)
 	}
 	return out
-}
-
-// distance is how many letters have to be changed, added or left out (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := left
-			if a[i] != b[j] {
-				changed++
-			}
-			left, row[j+1] = row[j+1], min(changed, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/fleetwright/fleetwright/pkg/core/finding"
 )
 
 // checkJSONSchema returns one problem per real cause.
@@ -115,29 +117,9 @@ func nearest(name string, candidates []string) string {
 		if strings.EqualFold(name, c) {
 			return c
 		}
-		if d := distance(name, c); d <= limit {
+		if d := finding.Distance(name, c); d <= limit {
 			best, limit = c, d-1
 		}
 	}
 	return best
-}
-
-// distance is the number of single-letter edits between a and b (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
