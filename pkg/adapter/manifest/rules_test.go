@@ -187,10 +187,9 @@ func TestRulesBetweenObjects(t *testing.T) {
 				"  - {name: a, selector: {matchLabels: {a: b}}, budget: {count: 1}}\n  - {name: b, selector: {matchLabels: {a: b}}, budget: {count: 1}}\n"},
 			want: []string{
 				`DeploymentPolicy/p: spec.compartments[1].selector: is the selector of compartment "a", too: no node would ever belong to one of them`,
-				`DeploymentPolicy/p: spec.windows: maintenance windows are not supported by this version; leave the field out`,
-				`DeploymentPolicy/p: spec.windows[0].cron: "0 25 * * *" is no cron expression: end of range (25) above maximum (23): 25 (allowed: minute, hour, day of month, month, day of week, such as 0 2 * * 6)`,
+				`DeploymentPolicy/p: spec.windows[0].cron: "0 25 * * *" is not minute, hour, day of month, month, day of week: end of range (25) above maximum (23): 25 (allowed: minute, hour, day of month, month, day of week, such as 0 2 * * 6)`,
 				`DeploymentPolicy/p: spec.windows[0].duration: must be more than zero`,
-				`DeploymentPolicy/p: spec.windows[0].timeZone: "Mars/Base" is no time zone of the tz database (allowed: UTC, Europe/Berlin, America/New_York, …)`,
+				`DeploymentPolicy/p: spec.windows[0].timeZone: "Mars/Base" is not a name of the tz database, as Europe/Berlin or UTC (allowed: UTC, Europe/Berlin, America/New_York, …)`,
 			},
 		},
 		"a label that a version from the catalogue makes too long": {

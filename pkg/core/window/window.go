@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	_ "time/tzdata" // an image without a tz database has one all the same
 
 	"github.com/robfig/cron/v3"
 )
