@@ -61,22 +61,19 @@ func TestRoundsOfRecordsByHandEndNothing(t *testing.T) {
 	}
 }
 
-// A pod that does not fit now runs as soon as another one leaves: nobody reboots the node meanwhile.
+// A pod that does not fit now runs as soon as another one leaves: nobody reboots the node meanwhile, also when the turn that
+// it belongs to has ended.
 func TestAPodThatDoesNotFitYetIsAtWork(t *testing.T) {
 	w := newWorld(t, 1)
-	w.frozen = func(e plan.Execution) bool { return e.NodeWright == "tune" }
-	plain(w)
-	w.passAndWork(3)
-	for _, j := range w.jobs {
-		j.Trouble, j.TroubleMessage, j.TroubleSince = plan.InsufficientResources, "0/1 nodes are available", w.in.Now
+	rebooting(w)
+	w.nodeWright("zz", budgetOnly(1), pkg("other", "1.0.0"))
+	w.jobs["late"] = &plan.Execution{
+		ExecutionKey: plan.ExecutionKey{NodeWright: "zz", NodeUID: "uid-n01", Package: "other", Phase: plan.PhaseInstall},
+		Name:         "late", Node: "n01", State: plan.ExecutionPending, Trouble: plan.InsufficientResources, Created: w.in.Now,
 	}
-	w.nodeWright("zz", func(nw *plan.NodeWright) { budgetOnly(1)(nw); nw.Spec.Priority-- }, reboot(pkg("other", "1.0.0")))
 	w.passAndWork(20)
-	require.Equal(t, plan.OtherInterrupt, w.reason("zz", "n01").Code)
-	for _, j := range w.jobs {
-		j.Trouble = ""
-	}
-	w.frozen = nil
+	require.Equal(t, plan.OtherInterrupt, w.reason("tune", "n01").Code)
+	delete(w.jobs, "late")
 	w.settle()
 	require.Equal(t, plan.Complete, w.reason("zz", "n01").Code)
 }
@@ -149,7 +146,7 @@ func TestUnderAClusterBudgetIdleNodesGoFirst(t *testing.T) {
 }
 
 func TestNewNodesNeedNoRoomInAClusterBudget(t *testing.T) {
-	w := required(t, 2)
+	w := required(t, 0)
 	w.in.Budgets = []plan.Budget{{Name: "ns/f", Count: new(int32(1))}}
 	w.addNode("used", nil)
 	w.addNode("waits", nil)
@@ -157,6 +154,10 @@ func TestNewNodesNeedNoRoomInAClusterBudget(t *testing.T) {
 	w.settle()
 	require.Equal(t, plan.PackageFailed, w.reason("tune", "used").Code)
 	require.True(t, w.nodes["used"].Unschedulable, "it uses the budget up")
+	for _, n := range []string{"n01", "n02"} {
+		w.addNode(n, nil).Taints = []corev1.Taint{gate}
+	}
+	w.settle()
 	for _, n := range []string{"n01", "n02"} {
 		require.Equal(t, plan.Complete, w.reason("tune", n).Code)
 	}
