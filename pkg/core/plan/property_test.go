@@ -166,6 +166,9 @@ func (h *history) quiet() {
 	}
 	h.mendPull()
 	h.pods, h.bound, h.look = map[string][]*corev1.Pod{}, nil, fresh
+	// Two NodeWrights can wait for each other through a Fleet's budget: the second holds its room on nodes that wait for the
+	// first, which is under way elsewhere and now needs room too. Only people end that.
+	h.in.Budgets = nil
 	h.settleWithResumes()
 	for _, s := range h.last.Statuses {
 		require.Equal(h.rt, nwv1.StatusComplete, s.Status, "%s does not converge: %+v\n%v", s.NodeWright, s.Reasons, h.log)
