@@ -125,6 +125,7 @@ func (m *model) input(v view) plan.Input {
 	in := plan.Input{
 		Now: now, Ledger: m.ledgerCopy(v.ledger), Snapshots: m.snapshots,
 		NodeWrights: []plan.NodeWright{m.nodeWright(m.wishList.at(v.wishes))},
+		Occupancies: map[string]plan.Occupancy{nodeWright: {}}, // there are no pods
 		// A negative back-off is over at once: retries are a matter of order, too.
 		Settings: plan.Settings{Namespace: "fleetwright", Attempts: m.world.attempts, RetryBackoff: -1},
 	}
