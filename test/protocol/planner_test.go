@@ -196,7 +196,7 @@ func (m *model) nodeView(n nodeObject) plan.Node {
 func (m *model) execution(j jobObject) plan.Execution {
 	s := m.specs.at(j.spec)
 	out := plan.Execution{
-		ExecutionKey: s.ExecutionKey, Name: s.name, Node: s.Node, Compartment: s.Compartment, Batch: s.Batch, Created: now,
+		ExecutionKey: s.ExecutionKey, Name: s.name, Node: s.Node, Compartment: s.Compartment, Batch: s.Batch, Order: &s.Order, Created: now,
 		Done: s.Stages[:j.reached],
 	}
 	if int(j.reached) < len(s.Stages) && j.state != pending {

@@ -306,7 +306,11 @@ func TestTermination_TakesItsTimeWithinTheGracePeriod(t *testing.T) {
 		require.NoError(t, w.k.CoreV1().Pods(w.ns).Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
 	require.Eventually(t, clock.HasWaiters, patience, interval)
-	for name, exit := range map[string]int32{"polite": 143, "stubborn": 137} {
+	for _, tc := range []struct {
+		name string
+		exit int32
+	}{{"polite", 143}, {"stubborn", 137}} { // in the order of their ends
+		name, exit := tc.name, tc.exit
 		require.Equal(t, corev1.PodRunning, w.get(name).Status.Phase, "time stands still")
 		w.advance(clock, 5*time.Second)
 		if name == "stubborn" {

@@ -21,7 +21,7 @@ func Execution(job *batchv1.Job, pods []*corev1.Pod) plan.Execution {
 	out := plan.Execution{
 		ExecutionKey: executionKey(job), Name: job.Name, Node: job.Annotations[fleetv1.NodeAnnotation],
 		Compartment: job.Annotations[fleetv1.CompartmentAnnotation], Batch: int32(labelNumber(job.Labels[fleetv1.BatchLabel])),
-		State: plan.ExecutionPending, Created: began(job),
+		Order: orderOf(job), State: plan.ExecutionPending, Created: began(job),
 		Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend,
 	}
 	pod := newest(pods)
@@ -30,6 +30,15 @@ func Execution(job *batchv1.Job, pods []*corev1.Pod) plan.Execution {
 	}
 	readEnd(&out, job, pod)
 	return out
+}
+
+// orderOf is the order number of the admission; nil if the Job does not say.
+func orderOf(job *batchv1.Job) *int32 {
+	n, err := strconv.ParseInt(job.Annotations[fleetv1.OrderAnnotation], 10, 32)
+	if err != nil {
+		return nil
+	}
+	return new(int32(n))
 }
 
 // began is when the Job's time began to run. The Job controller sets startTime anew when a suspended Job goes on, so a

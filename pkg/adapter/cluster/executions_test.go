@@ -109,6 +109,7 @@ func TestExecution(t *testing.T) {
 			}
 			c.want.ExecutionKey = installSpec().ExecutionKey
 			c.want.Name, c.want.Node, c.want.Compartment, c.want.Batch = install.Name, "node-1", "gold", 4
+			c.want.Order = new(int32(11))
 			require.Equal(t, c.want, Execution(c.job, pods))
 		})
 	}

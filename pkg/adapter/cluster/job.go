@@ -96,6 +96,7 @@ func jobMeta(spec plan.ExecutionSpec) metav1.ObjectMeta {
 		Annotations: map[string]string{
 			fleetv1.NodeWrightAnnotation: spec.NodeWright, fleetv1.NodeAnnotation: spec.Node,
 			fleetv1.CompartmentAnnotation: spec.Compartment,
+			fleetv1.OrderAnnotation:       strconv.Itoa(int(spec.Order)),
 		},
 		OwnerReferences: []metav1.OwnerReference{ownerReference(spec.NodeWright, spec.NodeWrightUID)},
 	}

@@ -148,12 +148,11 @@ func (e *ends) add(m *member) {
 }
 
 // lost are the nodes that are gone and have an execution of this round that did not succeed, one entry for each, sorted.
-// An empty compartment stands for all of them, with every batch.
+// An empty compartment stands for all of them, batch 0 for every batch.
 func (p *pass) lost(v *view, compartment string, batch int32) []NodeFailure {
 	byUID := map[types.UID]NodeFailure{}
 	for _, e := range p.in.Orphans {
-		inBatch := compartment == "" || e.Compartment == compartment && e.Batch == batch
-		if e.NodeWrightUID != v.nw.UID || e.Round != v.ledger.Round || !inBatch || e.State == ExecutionSucceeded {
+		if !v.isLost(e, compartment, batch) {
 			continue
 		}
 		failure := NodeFailure{Node: e.Node, Failure: noderecord.Failure{
@@ -166,6 +165,12 @@ func (p *pass) lost(v *view, compartment string, batch int32) []NodeFailure {
 	return slices.SortedFunc(maps.Values(byUID), func(a, b NodeFailure) int {
 		return cmp.Or(compareStrings(a.Node, b.Node), compareStrings(a.Package, b.Package), compareStrings(string(a.Stage), string(b.Stage)))
 	})
+}
+
+// isLost reports whether an execution of a node that is gone did not succeed in this round, compartment and batch.
+func (v *view) isLost(e Execution, compartment string, batch int32) bool {
+	return e.NodeWrightUID == v.nw.UID && e.Round == v.ledger.Round && e.State != ExecutionSucceeded &&
+		(compartment == "" || e.Compartment == compartment) && (batch == 0 || e.Batch == batch)
 }
 
 // progress is the share, in percent, of the compartment's nodes that ended in this round, of those that ended or are still
@@ -205,9 +210,9 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 	if c.rules.failureThreshold == 0 || led.Batch == 0 {
 		return
 	}
-	for _, m := range v.uncountedEnds(c, led) {
-		led = counted(led, m.rec.Order)
-		if m.rec.Outcome == noderecord.Succeeded {
+	for _, e := range p.uncountedEnds(v, c, led) {
+		led = counted(led, e.order)
+		if e.succeeded {
 			led.WindowSucceeded++
 		} else {
 			led.WindowFailed++
@@ -216,7 +221,7 @@ func (p *pass) settleWindow(v *view, c *compartment) {
 			led = c.rules.verdict(led, int(led.WindowSucceeded), int(led.WindowFailed), v.progress(c))
 			led.WindowSucceeded, led.WindowFailed = 0, 0
 		}
-		p.keepVerdict(v, c, led, v.failuresIn(c))
+		p.keepVerdict(v, c, led, append(v.failuresIn(c), p.lost(v, c.name, 0)...))
 		led = v.ledger.Compartments[c.name]
 	}
 }
@@ -232,18 +237,41 @@ func (v *view) failuresIn(c *compartment) []NodeFailure {
 	return out
 }
 
-// uncountedEnds are the ended nodes that no window has counted, in the order of their ends.
-func (v *view) uncountedEnds(c *compartment, led fleetv1.LedgerCompartment) []*member {
-	var out []*member
+// end is a turn that has ended, by its order number.
+type end struct {
+	order     int32
+	succeeded bool
+}
+
+// uncountedEnds are the ends that no window has counted, in their order; nodes that vanished at work come last.
+func (p *pass) uncountedEnds(v *view, c *compartment, led fleetv1.LedgerCompartment) []end {
+	isCounted := func(order int32) bool { return order < led.CountedBelow || slices.Contains(led.Counted, order) }
+	var ended []*member
 	for _, m := range v.turnsIn(c) {
-		if m.rec.IsOpen() || m.rec.Outcome == noderecord.Released {
-			continue
-		}
-		if m.rec.Order >= led.CountedBelow && !slices.Contains(led.Counted, m.rec.Order) {
-			out = append(out, m)
+		if !m.rec.IsOpen() && m.rec.Outcome != noderecord.Released && !isCounted(m.rec.Order) {
+			ended = append(ended, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b *member) int {
+	sortByEnd(ended)
+	var out []end
+	for _, m := range ended {
+		out = append(out, end{m.rec.Order, m.rec.Outcome == noderecord.Succeeded})
+	}
+	var lost []int32
+	for _, e := range p.in.Orphans {
+		if v.isLost(e, c.name, 0) && e.Order != nil && !isCounted(*e.Order) {
+			lost = append(lost, *e.Order)
+		}
+	}
+	slices.Sort(lost)
+	for _, order := range slices.Compact(lost) {
+		out = append(out, end{order, false})
+	}
+	return out
+}
+
+func sortByEnd(members []*member) {
+	slices.SortFunc(members, func(a, b *member) int {
 		if a.rec.EndedAt != nil && b.rec.EndedAt != nil {
 			if d := a.rec.EndedAt.Compare(*b.rec.EndedAt); d != 0 {
 				return d
@@ -251,7 +279,6 @@ func (v *view) uncountedEnds(c *compartment, led fleetv1.LedgerCompartment) []*m
 		}
 		return int(a.rec.Order - b.rec.Order)
 	})
-	return out
 }
 
 // counted notes an order number as counted, compactly.

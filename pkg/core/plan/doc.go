@@ -21,6 +21,7 @@
 //	  turn.go                 one node's turn: the gates from cordon to uncordon
 //	  begin.go, ending.go     how phases begin, and how turns end, fail, heal and are taken back
 //	  work.go, graph.go       what is left to do on a node, and in which order
+//	  resolve.go              a NodeWright with everything that it refers to
 //	  execution.go            from seen executions to recorded results
 //	  interrupts.go           merging, starting and proving interrupts
 //	  drain.go                which pods are protected, must leave, or stand in the way
@@ -45,8 +46,8 @@
 //   - a batch of which a node was given back, or of which none ended, does not grow;
 //   - runtime-required nodes that failed are tried again in a slot; so are those that an earlier object of the name prepared.
 //
-// Under `advance: Rolling` a node that vanishes at work is not counted in a verdict: its order number is not on its
-// execution. One that fails first, and vanishes then, is.
+// A Fleet's budget can set two NodeWrights against each other: the second holds cordoned nodes that wait for the first, which
+// gained an interrupt under way and waits for the room that they hold. The reasons name both; a larger budget ends it.
 //
 // It may import the API types, the core packages desired and noderecord, and pure libraries. Not the clock, not the
 // network, not client-go.

@@ -265,3 +265,26 @@ func TestRuntimeRequiredTaintIsTolerated(t *testing.T) {
 	w.settle()
 	require.EqualValues(t, 1, w.status("tune").Complete)
 }
+
+// Under `advance: Rolling` too, nodes that vanish at work count: one that fails, is deleted and made anew comes to a halt.
+func TestRollingCountsNodesThatVanish(t *testing.T) {
+	w := newWorld(t, 6)
+	strategy := fixed(2, failureThreshold(1), safetyLimit(100))
+	strategy.Fixed.Advance = nwv1.AdvanceRolling
+	w.nodeWright("tune", policy(count(1), strategy), pkg("tuning", "1.0.0"))
+	w.frozen = func(plan.Execution) bool { return true }
+	for _, name := range []string{"n01", "n02"} {
+		for range 3 {
+			w.pass()
+		}
+		require.Equal(t, plan.Running, w.reason("tune", name).Code)
+		w.removeNode(name)
+	}
+	w.frozen = nil
+	w.settle()
+	s := w.status("tune")
+	require.Equal(t, []string{"default"}, s.Halted)
+	require.Contains(t, s.Compartments[0].Halt.Message, "n01: package tuning")
+	require.Contains(t, s.Compartments[0].Halt.Message, "n02: package tuning")
+	require.Zero(t, s.Complete, "nobody is admitted after that")
+}

@@ -147,5 +147,5 @@ func (n *refNode) lost() []refGhost {
 	if !n.turn.lost {
 		return n.lostIn
 	}
-	return append(slices.Clone(n.lostIn), refGhost{n.turn.compartment, n.turn.round, n.turn.batch})
+	return append(slices.Clone(n.lostIn), refGhost{n.turn.compartment, n.turn.round, n.turn.batch, n.turn.order})
 }

@@ -144,7 +144,7 @@ func (d *driver) do(decision *plan.Decision) {
 	n.Executions = slices.DeleteFunc(slices.Clone(n.Executions), func(e plan.Execution) bool { return slices.Contains(decision.Stop, e.Name) })
 	for _, s := range decision.Start {
 		n.Executions = append(n.Executions, plan.Execution{
-			ExecutionKey: s.ExecutionKey, Name: jobName(s.ExecutionKey), Node: n.Name, Compartment: s.Compartment, Batch: s.Batch,
+			ExecutionKey: s.ExecutionKey, Name: jobName(s.ExecutionKey), Node: n.Name, Compartment: s.Compartment, Batch: s.Batch, Order: &s.Order,
 			State: plan.ExecutionRunning, Stage: stageOf(s), Created: d.in.Now,
 		})
 	}

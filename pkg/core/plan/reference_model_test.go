@@ -69,8 +69,8 @@ type refBatch struct {
 
 // refGhost is a node that vanished at work.
 type refGhost struct {
-	compartment  string
-	round, batch int
+	compartment         string
+	round, batch, order int
 }
 
 type reference struct {
@@ -80,6 +80,7 @@ type reference struct {
 	rules    map[string]refRules
 	nodes    map[string]*refNode
 	ghosts   []refGhost
+	counted  map[[2]int]bool // ends that a window has counted, by round and order
 	batches  map[string]refBatch
 	round    int
 	of       refContent // the content of the round
@@ -299,7 +300,7 @@ func (r *reference) settle(c string) bool {
 		}
 	}
 	for _, g := range r.ghosts {
-		if g == (refGhost{c, r.round, b.number}) {
+		if g.compartment == c && g.round == r.round && g.batch == b.number {
 			failed++
 		}
 	}
@@ -326,9 +327,22 @@ func (r *reference) settleWindows(c string) bool {
 		a, b := ended[i].turn, ended[j].turn
 		return a.ended < b.ended || a.ended == b.ended && a.order < b.order
 	})
+	ends := []bool{}
 	for _, n := range ended {
 		n.turn.counted = true
-		if n.turn.state == "succeeded" {
+		r.counted[[2]int{r.round, n.turn.order}] = true
+		ends = append(ends, n.turn.state == "succeeded")
+	}
+	ghosts := slices.Clone(r.ghosts) // a node that vanished at work has failed
+	sort.Slice(ghosts, func(i, j int) bool { return ghosts[i].order < ghosts[j].order })
+	for _, g := range ghosts {
+		if at := [2]int{g.round, g.order}; g.round == r.round && g.compartment == c && !r.counted[at] {
+			r.counted[at] = true
+			ends = append(ends, false)
+		}
+	}
+	for _, succeeded := range ends {
+		if succeeded {
 			b.windowSucceeded++
 		} else {
 			b.windowFails++
@@ -339,7 +353,7 @@ func (r *reference) settleWindows(c string) bool {
 		}
 	}
 	r.batches[c] = b
-	return len(ended) > 0
+	return len(ends) > 0
 }
 
 func (r *reference) verdict(c string, b refBatch, succeeded, failed int) refBatch {

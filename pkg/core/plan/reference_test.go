@@ -139,6 +139,7 @@ func (h refHistory) shortest(err error) (refHistory, error) {
 // run plays the history to both.
 func (h refHistory) run() error {
 	r := h.start
+	r.counted = map[[2]int]bool{}
 	r.nodes, r.batches, r.rules = map[string]*refNode{}, map[string]refBatch{}, map[string]refRules{}
 	for c, rules := range h.rules {
 		r.rules[c] = rules

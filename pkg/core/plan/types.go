@@ -182,7 +182,9 @@ type Execution struct {
 	Node        string
 	Compartment string
 	Batch       int32
-	State       ExecutionState
+	// Order is the order number of the node's admission; nil: not known.
+	Order *int32
+	State ExecutionState
 	// Stage is the stage that is running, or that failed.
 	Stage nwv1.Stage
 	// Done are the stages that succeeded with their checks, in order.

@@ -272,7 +272,7 @@ func (w *world) start(n *plan.Node, s plan.ExecutionSpec, checkEarlier bool) {
 	}
 	w.specs[name] = s
 	w.jobs[name] = &plan.Execution{
-		ExecutionKey: s.ExecutionKey, Name: name, Node: n.Name, Compartment: s.Compartment, Batch: s.Batch,
+		ExecutionKey: s.ExecutionKey, Name: name, Node: n.Name, Compartment: s.Compartment, Batch: s.Batch, Order: &s.Order,
 		State: plan.ExecutionPending, Created: w.in.Now,
 	}
 }

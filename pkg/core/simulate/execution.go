@@ -39,7 +39,7 @@ func (w *world) start(n *plan.Node, s plan.ExecutionSpec) {
 		j.steps = []Step{interruptStep(s.Interrupt.Type)}
 	}
 	n.Executions = append(slices.Clone(n.Executions), plan.Execution{
-		ExecutionKey: s.ExecutionKey, Name: name, Node: n.Name, Compartment: s.Compartment, Batch: s.Batch,
+		ExecutionKey: s.ExecutionKey, Name: name, Node: n.Name, Compartment: s.Compartment, Batch: s.Batch, Order: &s.Order,
 		State: plan.ExecutionRunning, Stage: s.Stages[0], Created: w.now,
 	})
 	w.running[name] = j

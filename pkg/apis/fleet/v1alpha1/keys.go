@@ -85,6 +85,8 @@ const (
 	NodeWrightAnnotation  = Group + "/nodewright"
 	NodeAnnotation        = Group + "/node"
 	CompartmentAnnotation = Group + "/compartment"
+	// OrderAnnotation is the order number of the node's admission.
+	OrderAnnotation = Group + "/order"
 	// SnapshotLabel marks the ConfigMaps with snapshots; its value is the hash.
 	SnapshotLabel = Group + "/snapshot"
 )
