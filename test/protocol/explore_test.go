@@ -39,9 +39,9 @@ func explore(w world) result {
 			s := level[k]
 			for which, mv := range m.successors(&s) {
 				r.moves++
-				id, seen := known[mv.to]
+				_, seen := known[mv.to]
 				if !seen {
-					id = int32(len(origins))
+					id := int32(len(origins))
 					known[mv.to] = id
 					origins = append(origins, origin{from[k], uint16(which)})
 					next, ids = append(next, mv.to), append(ids, id)

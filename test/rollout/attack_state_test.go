@@ -112,7 +112,7 @@ func TestAttackAgentsResultIsASentence(t *testing.T) {
 		})
 	}
 	retry("once")
-	nw = w.awaitStatus("sentence", "the retry is echoed when it has failed as well", func(nw *nwv1.NodeWright) bool {
+	w.awaitStatus("sentence", "the retry is echoed when it has failed as well", func(nw *nwv1.NodeWright) bool {
 		return nw.Status.HandledRequests[fleetv1.VerbRetry] == "once" && nw.Status.NodesFailed == 1
 	})
 	require.Len(t, w.jobs("sentence"), 4, "two attempts in each turn")

@@ -54,7 +54,7 @@ func Word(err error) error {
 	case meta.IsNoMatchError(err):
 		missing := &meta.NoKindMatchError{}
 		if errors.As(err, &missing) {
-			return fmt.Errorf("Fleetwright is not installed in the cluster: it does not know the kind %s", missing.GroupKind)
+			return fmt.Errorf("the cluster does not know the kind %s: Fleetwright is not installed there", missing.GroupKind)
 		}
 	}
 	return err

@@ -78,11 +78,6 @@ func newHistory(t *rapid.T) *history {
 	return h
 }
 
-// targeted: selected and not ignored.
-func targeted(n *plan.Node) bool {
-	return n.Labels["pool"] == "gpu" && n.Labels[nwv1.IgnoreLabel] == ""
-}
-
 func (h *history) run() {
 	actions := map[string]func(){
 		"join": h.join, "leave": h.leave, "recreate": h.recreate, "break": h.breakNode, "mend": h.mendNode,
