@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -150,21 +149,33 @@ func (e *ends) add(m *member) {
 // lost are the nodes that are gone and have an execution of this round that did not succeed, one entry for each, sorted.
 // An empty compartment stands for all of them, batch 0 for every batch.
 func (p *pass) lost(v *view, compartment string, batch int32) []NodeFailure {
-	byUID := map[types.UID]NodeFailure{}
+	newest := map[types.UID]Execution{}
 	for _, e := range p.in.Orphans {
 		if !v.isLost(e, compartment, batch) {
 			continue
 		}
-		failure := NodeFailure{Node: e.Node, Failure: noderecord.Failure{
-			Package: e.Package, Stage: e.Stage, Reason: string(NodeLost), Message: "the node vanished while it was under way",
-		}}
-		if have, known := byUID[e.NodeUID]; !known || failure.Package < have.Package {
-			byUID[e.NodeUID] = failure
+		if have, known := newest[e.NodeUID]; !known || compareLost(e, have) < 0 {
+			newest[e.NodeUID] = e
 		}
 	}
-	return slices.SortedFunc(maps.Values(byUID), func(a, b NodeFailure) int {
+	out := make([]NodeFailure, 0, len(newest))
+	for _, e := range newest {
+		out = append(out, NodeFailure{Node: e.Node, Failure: noderecord.Failure{
+			Package: e.Package, Stage: e.Stage, Reason: string(NodeLost), Message: "the node vanished while it was under way",
+		}})
+	}
+	slices.SortFunc(out, func(a, b NodeFailure) int {
 		return cmp.Or(compareStrings(a.Node, b.Node), compareStrings(a.Package, b.Package), compareStrings(string(a.Stage), string(b.Stage)))
 	})
+	return out
+}
+
+// compareLost is which of the executions of a vanished node speaks for it: of the first package the newest attempt.
+func compareLost(a, b Execution) int {
+	return cmp.Or(
+		compareStrings(a.Package, b.Package), cmp.Compare(b.Attempt, a.Attempt), compareStrings(string(a.Phase), string(b.Phase)),
+		cmp.Compare(b.Wave, a.Wave), compareStrings(a.Name, b.Name),
+	)
 }
 
 // isLost reports whether an execution of a node that is gone did not succeed in this round, compartment and batch.

@@ -288,3 +288,24 @@ func TestRollingCountsNodesThatVanish(t *testing.T) {
 	require.Contains(t, s.Compartments[0].Halt.Message, "n02: package tuning")
 	require.Zero(t, s.Complete, "nobody is admitted after that")
 }
+
+// Found by a random history: which of its failed attempts speaks for a vanished node depended on the order of the input.
+func TestTheNewestAttemptSpeaksForANodeThatVanished(t *testing.T) {
+	w := newWorld(t, 2)
+	w.nodeWright("tune", budgetOnly(1), pkg("tuning", "1.0.0"))
+	w.pass()
+	in := w.input()
+	lost := func(attempt int32, stage nwv1.Stage) plan.Execution {
+		return plan.Execution{ExecutionKey: plan.ExecutionKey{
+			NodeWright: "tune", NodeWrightUID: "uid-tune", NodeUID: "gone", Round: 1, Package: "tuning", Phase: plan.PhaseInstall, Attempt: attempt,
+		}, Name: string(stage), Node: "n09", Compartment: "default", Batch: 1, State: plan.ExecutionFailed, Stage: stage}
+	}
+	for _, orphans := range [][]plan.Execution{
+		{lost(1, nwv1.StageApply), lost(2, nwv1.StageConfig)}, {lost(2, nwv1.StageConfig), lost(1, nwv1.StageApply)},
+	} {
+		in.Orphans = orphans
+		failures := w.compute(in).Statuses[0].Failures
+		require.Len(t, failures, 1)
+		require.Equal(t, nwv1.StageConfig, failures[0].Stage)
+	}
+}
