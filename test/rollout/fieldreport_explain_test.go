@@ -65,7 +65,7 @@ func TestExplain(t *testing.T) {
 	t.Run("a reconciler that is away", func(t *testing.T) {
 		require.NoError(t, w.kube.CoordinationV1().Leases(namespace).Delete(w.ctx(), fleetv1.LeaseName, metav1.DeleteOptions{}))
 		out := c.run("explain", "nodewright", "base")
-		require.Contains(t, out, "Note: the Deployment fleetwright/fleetwright-reconciler has 0 replicas: nothing moves.\n")
+		require.Contains(t, out, "Note: the Deployment fleetwright/fleetwright-reconciler has 0 replicas: unless a reconciler runs elsewhere, nothing moves.\n")
 		require.Contains(t, out, "Note: no reconciler leads: the lease fleetwright/fleetwright-reconciler does not exist (is --namespace right?).\n")
 	})
 }
@@ -259,7 +259,7 @@ func (w *world) requireKubeconfigRules(c commandLine) {
 
 // withoutNotes leaves out that the chart's own Deployment is scaled down: the loop runs in the test.
 func withoutNotes(out string) string {
-	return strings.TrimPrefix(out, "Note: the Deployment fleetwright/fleetwright-reconciler has 0 replicas: nothing moves.\n\n")
+	return strings.TrimPrefix(out, "Note: the Deployment fleetwright/fleetwright-reconciler has 0 replicas: unless a reconciler runs elsewhere, nothing moves.\n\n")
 }
 
 var volatile = []struct {

@@ -31,7 +31,7 @@ func (s *Source) settings(ctx context.Context, notes *[]string) plan.Settings {
 		return out
 	}
 	if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
-		note(notes, fmt.Sprintf("the Deployment %s/%s has 0 replicas: nothing moves", s.namespace, deployment))
+		note(notes, fmt.Sprintf("the Deployment %s/%s has 0 replicas: unless a reconciler runs elsewhere, nothing moves", s.namespace, deployment))
 	}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		readFlags(c, &out)
