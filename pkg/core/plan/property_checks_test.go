@@ -65,7 +65,7 @@ func (h *history) checkClusterBudget(in plan.Input) {
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
 		freed := gated(n) && h.nodes[n.Name] != nil && !gated(h.nodes[n.Name])
-		before[n.UID] = cordonedInUse(n) || freed && len(n.CordonOwners) > 0
+		before[n.UID] = cordonedInUse(n) || holdsRoom(n) || freed && len(n.CordonOwners) > 0
 	}
 	cordoned := 0
 	for _, n := range h.nodes {
@@ -77,6 +77,17 @@ func (h *history) checkClusterBudget(in plan.Input) {
 	for _, b := range h.in.Budgets {
 		require.False(h.rt, more && cordoned > int(*b.Count), "more nodes are cordoned than Fleet %s allows\n%v", b.Name, h.log)
 	}
+}
+
+// holdsRoom: a turn with an interrupt to come is open. It has its room from its admission until it ends, also while it is not
+// cordoned.
+func holdsRoom(n *plan.Node) bool {
+	for name, r := range n.Records {
+		if r.IsOpen() && r.Disruptive && !slotless(n, name) {
+			return true
+		}
+	}
+	return false
 }
 
 func cordonedInUse(n *plan.Node) bool {
