@@ -267,6 +267,15 @@ func (r *Rollout) standby(ctx context.Context) (string, error) {
 	return reason, nil
 }
 
+// mayAct asks once more, for what is done beside the plan.
+func (r *Rollout) mayAct(ctx context.Context, in plan.Input) (bool, error) {
+	if in.Standby != "" {
+		return false, nil
+	}
+	reason, err := r.standby(ctx)
+	return err == nil && reason == "", err
+}
+
 // decide plans, and plans to do nothing if it turns out that another owner is active.
 func (r *Rollout) decide(ctx context.Context, in *plan.Input) (out plan.Output, podsErr, err error) {
 	out, podsErr = r.plan(ctx, in)

@@ -106,8 +106,11 @@ func (r *Rollout) strand(ctx context.Context, in plan.Input) error {
 			jobs = append(jobs, e.Name)
 		}
 	}
-	if len(jobs) == 0 || in.Standby != "" {
+	if len(jobs) == 0 {
 		return nil
+	}
+	if may, err := r.mayAct(ctx, in); err != nil || !may {
+		return err
 	}
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()

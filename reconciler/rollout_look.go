@@ -23,10 +23,11 @@ type listedPods struct {
 
 // plan computes, lists the pods of the nodes that the plan asks for, and computes once more. What is remembered is good
 // enough to wait by and never to act by: where it would lead to an admission, an execution or an eviction, the pods are listed
-// now. A node
-// whose pods could not be listed waits; the error asks for another pass, as nothing else would.
+// now. A node whose pods could not be listed waits; the error asks for another pass, as nothing else would.
 func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error) {
-	out, err := r.compute(ctx, in)
+	r.forgetOccupancies(in.Now)
+	recalled := map[string]plan.OccupancyQuery{}
+	out, err := r.compute(ctx, in, recalled)
 	if len(out.NeedPods) == 0 {
 		r.memory.pods = nil
 		return out, err
@@ -38,7 +39,7 @@ func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error)
 	old, remembered := r.remember(in, out.NeedPods, byName)
 	again := func() {
 		var failed error
-		out, failed = r.compute(ctx, in)
+		out, failed = r.compute(ctx, in, recalled)
 		err = errors.Join(err, failed)
 	}
 	err = errors.Join(err, r.list(ctx, in.Now, old, byName))

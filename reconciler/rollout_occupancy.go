@@ -21,46 +21,44 @@ type seenOccupancy struct {
 	answer plan.Occupancy
 }
 
-// compute plans, and reads which nodes carry protected or budget-bound pods where a choice depends on it. A choice that
-// admits a node is made on what is seen now. What cannot be read keeps everybody waiting who depends on it; the error asks
-// for another pass.
-func (r *Rollout) compute(ctx context.Context, in *plan.Input) (plan.Output, error) {
-	out := plan.Compute(*in)
-	if len(out.NeedOccupancy) == 0 {
-		return out, nil
+// compute plans, and reads which nodes carry protected or budget-bound pods where a choice depends on it, until nothing more
+// is asked. A choice that admits a node is made on what is seen now: recalled are the queries of this pass that live on what
+// is remembered. What cannot be read keeps everybody waiting who depends on it; the error asks for another pass.
+func (r *Rollout) compute(ctx context.Context, in *plan.Input, recalled map[string]plan.OccupancyQuery) (plan.Output, error) {
+	for {
+		out := plan.Compute(*in)
+		ask := r.recall(in, out.NeedOccupancy, recalled)
+		if len(out.NeedOccupancy) == 0 {
+			if ask = admitting(out.Decisions, recalled); len(ask) == 0 {
+				return out, nil
+			}
+		}
+		if err := r.look(ctx, in, ask); err != nil {
+			for _, q := range ask {
+				delete(in.Occupancies, q.NodeWright)
+			}
+			return plan.Compute(*in), err
+		}
+		for _, q := range ask {
+			delete(recalled, q.NodeWright)
+		}
 	}
-	asked := out.NeedOccupancy
-	ask, remembered := r.recall(in, asked)
-	if err := r.look(ctx, in, ask); err != nil {
-		return out, err
-	}
-	if out = plan.Compute(*in); !admitsAny(out.Decisions, remembered) {
-		return out, nil
-	}
-	in.Occupancies = nil
-	if err := r.look(ctx, in, asked); err != nil {
-		return plan.Compute(*in), err
-	}
-	return plan.Compute(*in), nil
 }
 
-// recall answers what was seen a moment ago, forgets the rest, and returns the queries to be asked and the NodeWrights that
-// live on what is remembered.
-func (r *Rollout) recall(in *plan.Input, queries []plan.OccupancyQuery) (ask []plan.OccupancyQuery, remembered map[string]bool) {
-	kept := occupancyMemory{}
-	answers, remembered := map[string]plan.Occupancy{}, map[string]bool{}
-	maps.Copy(answers, in.Occupancies)
+// recall answers what was seen a moment ago, and returns the queries that are to be asked.
+func (r *Rollout) recall(in *plan.Input, queries []plan.OccupancyQuery, recalled map[string]plan.OccupancyQuery) (ask []plan.OccupancyQuery) {
+	if in.Occupancies == nil {
+		in.Occupancies = map[string]plan.Occupancy{}
+	}
 	for _, q := range queries {
 		seen, known := r.memory.occupancy[q.NodeWright]
-		if !known || in.Now.Sub(seen.at) >= occupancyFor {
+		if !known {
 			ask = append(ask, q)
 			continue
 		}
-		kept[q.NodeWright], remembered[q.NodeWright] = seen, true
-		answers[q.NodeWright] = seen.answer
+		recalled[q.NodeWright], in.Occupancies[q.NodeWright] = q, seen.answer
 	}
-	r.memory.occupancy, in.Occupancies = kept, answers
-	return ask, remembered
+	return ask
 }
 
 // look reads the answers from the API server.
@@ -74,21 +72,29 @@ func (r *Rollout) look(ctx context.Context, in *plan.Input, queries []plan.Occup
 	if err != nil {
 		return fmt.Errorf("look which nodes have protected pods: %w", err)
 	}
-	merged := map[string]plan.Occupancy{}
-	maps.Copy(merged, in.Occupancies)
 	for name, answer := range answers {
-		merged[name] = answer
-		r.memory.occupancy[name] = seenOccupancy{in.Now, answer}
+		in.Occupancies[name], r.memory.occupancy[name] = answer, seenOccupancy{in.Now, answer}
 	}
-	in.Occupancies = merged
 	return nil
 }
 
-func admitsAny(decisions []plan.Decision, nodeWrights map[string]bool) bool {
+// forgetOccupancies keeps nothing that is too old to wait by.
+func (r *Rollout) forgetOccupancies(now time.Time) {
+	if r.memory.occupancy == nil {
+		r.memory.occupancy = occupancyMemory{}
+	}
+	maps.DeleteFunc(r.memory.occupancy, func(_ string, seen seenOccupancy) bool { return now.Sub(seen.at) >= occupancyFor })
+}
+
+// admitting are the queries, by NodeWright, whose remembered answer would admit a node.
+func admitting(decisions []plan.Decision, recalled map[string]plan.OccupancyQuery) []plan.OccupancyQuery {
+	var out []plan.OccupancyQuery
+	found := map[string]bool{}
 	for _, d := range decisions {
-		if d.Action == plan.ActionAdmit && nodeWrights[d.NodeWright] {
-			return true
+		if q, ok := recalled[d.NodeWright]; ok && d.Action == plan.ActionAdmit && !found[d.NodeWright] {
+			out = append(out, q)
+			found[d.NodeWright] = true
 		}
 	}
-	return false
+	return out
 }

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
 // yielding is a world of three nodes with protected pods, and a NodeWright that leaves such nodes alone.
@@ -81,4 +83,49 @@ func TestNobodyIsAdmittedWhereThePodsCannotBeSeen(t *testing.T) {
 	_, err := r.Pass(t.Context())
 	require.EqualError(t, err, "look which nodes have protected pods: forbidden")
 	require.Zero(t, w.count("Admit n1")+w.count("Admit n2")+w.count("Admit n3"))
+}
+
+// What was remembered stays what it is for the whole pass: also when the plan is made again because of something else.
+func TestAPlanThatIsMadeAgainAdmitsNobodyOnWhatIsRemembered(t *testing.T) {
+	w, r := yielding(t)
+	_, err := r.Pass(t.Context())
+	require.NoError(t, err)
+	in, err := r.gather(t.Context())
+	require.NoError(t, err)
+	recalled := map[string]plan.OccupancyQuery{}
+	_, err = r.compute(t.Context(), &in, recalled)
+	require.NoError(t, err)
+	require.Equal(t, 1, w.count("look for protected pods"), "the answer of the pass before is good enough to wait by")
+	in.Nodes = append(in.Nodes, plan.Node{Name: "n4", UID: "n4", Ready: true})
+	w.protected["n4"] = "ml/d"
+	out, err := r.compute(t.Context(), &in, recalled)
+	require.NoError(t, err)
+	require.Equal(t, 2, w.count("look for protected pods"))
+	for _, d := range out.Decisions {
+		require.NotEqual(t, "n4", d.Node)
+	}
+}
+
+// One answer may bring up the next question.
+func TestEveryQuestionOfAPassIsAnswered(t *testing.T) {
+	w, r := yielding(t)
+	second := w.in.NodeWrights[0]
+	second.Name, second.UID = "second", "second"
+	w.in.NodeWrights = append(w.in.NodeWrights, second)
+	w.protected = nil
+	in, err := r.gather(t.Context())
+	require.NoError(t, err)
+	out, err := r.plan(t.Context(), &in)
+	require.NoError(t, err)
+	require.Empty(t, out.NeedOccupancy)
+}
+
+func TestHousekeepingAsksForAnotherOwner(t *testing.T) {
+	w, r := newRolloutWorld(t)
+	r.Standby = func(context.Context) (string, error) { return "NVIDIA's operator is active", nil }
+	r.memory.looked = true // at the start there was none
+	in := plan.Input{Now: noon, Orphans: []plan.Execution{{Name: "job", State: plan.ExecutionRunning}}}
+	require.NoError(t, r.strand(t.Context(), in))
+	require.Empty(t, w.log)
+	require.Equal(t, "NVIDIA's operator is active", r.memory.standby, "and the next pass says so")
 }

@@ -29,6 +29,9 @@ func (r *Rollout) discard(ctx context.Context, in plan.Input) error {
 	if len(jobs) == 0 {
 		return nil
 	}
+	if may, err := r.mayAct(ctx, in); err != nil || !may {
+		return err
+	}
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	return r.Actor.Discard(ctx, jobs)
@@ -89,6 +92,9 @@ func (r *Rollout) sweep(ctx context.Context, in plan.Input) error {
 	}
 	r.memory.tidied = in.Now
 	if anything, err := r.sweepable(ctx, in); err != nil || !anything {
+		return err
+	}
+	if may, err := r.mayAct(ctx, in); err != nil || !may {
 		return err
 	}
 	if err := r.Observer.Fresh(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type turnstile struct {
 	holds   func(*http.Request) bool
 	opened  chan struct{}
 	reached chan struct{}
+	held    atomic.Int32 // requests that it has held up
 }
 
 // close holds up from now on what the function chooses; reached tells of the first.
@@ -45,6 +47,7 @@ func (g *turnstile) wrap(next http.Handler) http.Handler {
 		held, opened, reached := g.holds != nil && g.holds(r), g.opened, g.reached
 		g.mu.Unlock()
 		if held {
+			g.held.Add(1)
 			select {
 			case reached <- struct{}{}:
 			default:
@@ -257,7 +260,7 @@ func TestHungServersDelayNobody(t *testing.T) {
 	for i := range 12 {
 		w.fleet("hung-"+string(rune('a'+i)), "hung", func(f *fleetv1.Fleet) { f.Spec.Timeout.Duration = time.Hour })
 	}
-	time.Sleep(time.Second) // all workers that can hang do
+	require.Eventually(t, func() bool { return gate.held.Load() == 3 }, patience, 20*time.Millisecond, "as many hang as may ask one host")
 	require.NoError(t, silent.CreateRepo("fleet"))
 	sha, err := silent.Commit("fleet", good(), "change")
 	require.NoError(t, err)

@@ -6,14 +6,20 @@ import (
 	"testing"
 )
 
-// TestMain gives the random histories a seed, so that a run says the same each time. Another -rapid.seed, and more
-// -rapid.checks, look for what nobody has seen yet.
+// TestMain gives the random histories a seed, so that a run says the same each time, and makes ten times as many of them as
+// is usual. Another -rapid.seed, and more -rapid.checks, look for what nobody has seen yet.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if seed := flag.Lookup("rapid.seed"); seed != nil && seed.Value.String() == "0" {
-		if err := seed.Value.Set("20261130"); err != nil {
+	preset("rapid.seed", "0", "20261130")
+	preset("rapid.checks", "100", "1000")
+	os.Exit(m.Run())
+}
+
+// preset sets a flag that has its default.
+func preset(name, usual, value string) {
+	if f := flag.Lookup(name); f != nil && f.Value.String() == usual {
+		if err := f.Value.Set(value); err != nil {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
 }

@@ -39,6 +39,7 @@ func (p *pass) unitsOf(v *view, c *compartment, waiting []*member, o Occupancy) 
 		at, known := place[group]
 		if group == "" || !known {
 			at = len(out)
+			// a single node's list is the place that it has in waiting: nothing is allocated for it
 			out = append(out, unit{group: group, members: waiting[i : i : i+1], urgency: c.urgency(m), label: v.orderLabel(m)})
 			if group != "" {
 				place[group] = at
@@ -188,7 +189,6 @@ func (s *choice) need(members []*member) int {
 	return need
 }
 
-// disruptive are the nodes that the cluster's budgets are asked about.
 // without counts the nodes that hold no slot yet.
 func (s *choice) without(members []*member) int {
 	n := 0

@@ -81,14 +81,13 @@ func (w *world) play(sc Scenario) (passes int, problem string) {
 
 func (w *world) pass() plan.Output {
 	w.in.Now = w.now
+	w.in.Occupancies = map[string]plan.Occupancy{}
 	out := plan.Compute(w.in)
-	if len(out.NeedOccupancy) > 0 {
-		w.in.Occupancies = map[string]plan.Occupancy{}
+	for len(out.NeedOccupancy) > 0 {
 		for _, q := range out.NeedOccupancy {
 			w.in.Occupancies[q.NodeWright] = plan.OccupancyOf(q, w.in.Nodes)
 		}
 		out = plan.Compute(w.in)
-		w.in.Occupancies = nil
 	}
 	w.watch.last = out
 	return out
