@@ -144,7 +144,7 @@ func TestAttackUnusedConfigurationsAreSwept(t *testing.T) {
 	require.Len(t, w.ownConfigMaps(), 2)
 }
 
-// ownConfigMaps are the names of the reconciler's ConfigMaps that belong to this test, sorted.
+// ownConfigMaps are the names of the reconciler's ConfigMaps, sorted; a test leaves none to the next (cleanUp).
 func (w *world) ownConfigMaps() []string {
 	w.t.Helper()
 	list, err := w.kube.CoreV1().ConfigMaps(namespace).List(w.ctx(), metav1.ListOptions{
@@ -153,9 +153,7 @@ func (w *world) ownConfigMaps() []string {
 	require.NoError(w.t, err)
 	var out []string
 	for _, cm := range list.Items {
-		if cm.CreationTimestamp.After(w.began.Add(-time.Second)) {
-			out = append(out, cm.Name)
-		}
+		out = append(out, cm.Name)
 	}
 	return out
 }

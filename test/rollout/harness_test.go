@@ -153,6 +153,9 @@ func (w *world) cleanUp() {
 		jobs, err := w.kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(jobs.Items) == 0
 	}, patience, 50*time.Millisecond, "Jobs of the test are gone")
+	require.NoError(w.t, w.kube.CoreV1().ConfigMaps(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{
+		LabelSelector: fleetv1.ManagedByLabel + "=" + fleetv1.FieldManager,
+	}))
 	require.NoError(w.t, w.nodes.Cleanup(ctx))
 }
 
