@@ -4,7 +4,6 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -16,17 +15,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	adapter "github.com/fleetwright/fleetwright/pkg/adapter/cluster"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
-	"github.com/fleetwright/fleetwright/pkg/core/plan"
 	"github.com/fleetwright/fleetwright/reconciler"
 	"github.com/fleetwright/fleetwright/test/chart"
 	"github.com/fleetwright/fleetwright/test/cluster"
+	"github.com/fleetwright/fleetwright/test/loop"
 	"github.com/fleetwright/fleetwright/test/simnode"
 )
 
@@ -188,8 +185,8 @@ func (w *world) start() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	loop, run := w.build()
-	go func() { done <- run(ctx, loop) }()
+	one, run := w.build()
+	go func() { done <- run(ctx, one) }()
 	stopped := false
 	w.stop = func() {
 		if !stopped {
@@ -202,49 +199,9 @@ func (w *world) start() {
 
 // build wires the loop as cmd/fleetwright-reconciler does, without a manager.
 func (w *world) build() (*reconciler.Rollout, func(context.Context, *reconciler.Rollout) error) {
-	scheme, err := adapter.Scheme()
+	one, err := loop.New(w.config, namespace, w.logWriter())
 	require.NoError(w.t, err)
-	options := adapter.CacheOptions(namespace)
-	options.Scheme = scheme
-	caches, err := cache.New(w.config, options)
-	require.NoError(w.t, err)
-	live, err := client.New(w.config, client.Options{Scheme: scheme})
-	require.NoError(w.t, err)
-	kube, err := kubernetes.NewForConfig(w.config)
-	require.NoError(w.t, err)
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kube.EventsV1()})
-	observer := adapter.NewObserver(caches, live, kube, namespace)
-	loop := &reconciler.Rollout{
-		Observer: observer,
-		Actor: adapter.NewActor(kube, observer, adapter.JobSettings{
-			Namespace: namespace, AgentImage: "agent:1", HostRoot: "/", ServiceAccount: chart.ExecutionAccount,
-		}, "test"),
-		Ledger: adapter.NewLedger(live, live), Statuses: adapter.NewStatuses(caches, live),
-		Events: adapter.NewEvents(broadcaster.NewRecorder(scheme, "fleetwright")),
-		Log:    slog.New(slog.NewTextHandler(w.logWriter(), &slog.HandlerOptions{Level: slog.LevelInfo})), Now: time.Now,
-		Interval: 20 * time.Millisecond,
-		Settings: plan.Settings{
-			Attempts: 2, RetryBackoff: 50 * time.Millisecond, PullTolerance: 300 * time.Millisecond, StageTimeout: time.Minute,
-			RebootGrace: 5 * time.Second, DrainRetry: 100 * time.Millisecond, Namespace: namespace,
-		},
-	}
-	return loop, func(ctx context.Context, loop *reconciler.Rollout) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-			return err
-		}
-		defer broadcaster.Shutdown()
-		if err := adapter.Wake(ctx, caches, loop.Wake); err != nil {
-			return err
-		}
-		synced := make(chan error, 1)
-		go func() { synced <- caches.Start(ctx) }()
-		err := loop.Run(ctx)
-		cancel()
-		<-synced
-		return err
-	}
+	return one.Rollout, func(ctx context.Context, _ *reconciler.Rollout) error { return one.Run(ctx) }
 }
 
 // logWriter sends the loop's log to the test's output with FLEETWRIGHT_TEST_LOG=1.
