@@ -139,7 +139,7 @@ func (r *Rollout) forEach(names []string, do func(name string) error) error {
 }
 
 const (
-	// evictAgain is the wait after a refused eviction; it doubles up to evictAtMost.
+	// evictAgain is the default of Rollout.EvictAgain.
 	evictAgain  = 5 * time.Second
 	evictAtMost = 30 * time.Second
 )
@@ -147,6 +147,7 @@ const (
 // evictionMemory is the back-off of refused evictions, by node. It is safe for concurrent use.
 type evictionMemory struct {
 	mu    sync.Mutex
+	least time.Duration // the first wait; zero: evictAgain
 	nodes map[types.UID]evictionBackoff
 }
 
@@ -178,7 +179,7 @@ func (m *evictionMemory) note(d plan.Decision, outcome report.Outcome, now time.
 	if m.nodes == nil {
 		m.nodes = map[types.UID]evictionBackoff{}
 	}
-	delay := min(evictAtMost, max(evictAgain, 2*m.nodes[d.NodeUID].delay))
+	delay := min(evictAtMost, max(orDefault(m.least, evictAgain), 2*m.nodes[d.NodeUID].delay))
 	m.nodes[d.NodeUID] = evictionBackoff{until: now.Add(delay), delay: delay, refused: refused}
 }
 

@@ -56,7 +56,7 @@ func New(config *rest.Config, namespace string, out io.Writer) (*Loop, error) {
 		Ledger: adapter.NewLedger(live, live), Statuses: adapter.NewStatuses(caches, live),
 		Events: adapter.NewEvents(broadcaster.NewRecorder(scheme, "fleetwright")),
 		Log:    slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})), Now: time.Now,
-		Interval: 20 * time.Millisecond,
+		Interval: 20 * time.Millisecond, EvictAgain: 100 * time.Millisecond,
 		Settings: plan.Settings{
 			Attempts: 2, RetryBackoff: 50 * time.Millisecond, PullTolerance: 300 * time.Millisecond, StageTimeout: time.Minute,
 			RebootGrace: 5 * time.Second, DrainRetry: 100 * time.Millisecond, Namespace: namespace,

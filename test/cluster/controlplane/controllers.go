@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	cm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	cmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+	"k8s.io/kubernetes/pkg/controller/job"
 )
 
 // controllerNames are what Jobs, evictions, budgets, workloads, namespaces and garbage collection need; each further
@@ -29,6 +30,8 @@ func controllerNames(nodeLifecycle bool) []string {
 
 // runControllers runs kube-controller-manager until ctx ends.
 func runControllers(ctx context.Context, o options) error {
+	// Kubernetes' own integration tests set these variables too: there is no flag for them.
+	job.SyncJobBatchPeriod, job.DefaultJobApiBackOff = o.jobSyncPeriod, o.jobSyncPeriod
 	s, err := cmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return fmt.Errorf("make kube-controller-manager options: %w", err)

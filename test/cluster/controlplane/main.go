@@ -24,6 +24,7 @@ type options struct {
 	scheduler     bool
 	fairness      bool
 	exitWithStdin bool
+	jobSyncPeriod time.Duration
 }
 
 func parseOptions(args []string) (options, error) {
@@ -35,6 +36,7 @@ func parseOptions(args []string) (options, error) {
 		"with -controllers: also mark and taint nodes whose heartbeats stop, and evict from them")
 	fs.BoolVar(&o.scheduler, "scheduler", false, "run kube-scheduler")
 	fs.BoolVar(&o.fairness, "priority-and-fairness", false, "limit request rates as a real cluster does; off, nothing is limited")
+	fs.DurationVar(&o.jobSyncPeriod, "job-sync-period", time.Second, "with -controllers: how long the Job controller gathers changes of pods before it looks at their Job")
 	fs.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop when standard input ends")
 	if err := fs.Parse(args); err != nil {
 		return o, err
