@@ -93,7 +93,27 @@ func (r *Delivery) observe(ctx context.Context, p *deliveryPass) (report.Deliver
 		}
 		view.NodeWrights = append(view.NodeWrights, viewOf(nw, catalogue, view.Applied))
 	}
-	return view, nil
+	view.NodeWrights, err = r.withLeaving(ctx, p, view.NodeWrights)
+	return view, err
+}
+
+// withLeaving adds the NodeWrights that left the repository and are still being uninstalled.
+func (r *Delivery) withLeaving(ctx context.Context, p *deliveryPass, views []report.NodeWrightView) ([]report.NodeWrightView, error) {
+	list := &nwv1.NodeWrightList{}
+	err := r.Reader.List(ctx, list, client.MatchingLabels{
+		fleetv1.FleetNamespaceLabel: p.fleet.Namespace, fleetv1.FleetNameLabel: p.fleet.Name,
+	})
+	if err != nil {
+		return views, fmt.Errorf("list nodewrights: %w", err)
+	}
+	for i := range list.Items {
+		nw := &list.Items[i]
+		known := slices.ContainsFunc(views, func(v report.NodeWrightView) bool { return v.Name == nw.Name })
+		if nw.DeletionTimestamp != nil && !known {
+			views = append(views, report.LeavingView(nw))
+		}
+	}
+	return views, nil
 }
 
 // viewOf trusts a status only if it is about the content that the applied revision has.

@@ -60,6 +60,8 @@ type StatusStore interface {
 	// List are the NodeWrights by name, with the statuses that are written now.
 	List(ctx context.Context) (map[string]*nwv1.NodeWright, error)
 	Write(ctx context.Context, old *nwv1.NodeWright, status nwv1.NodeWrightStatus) error
+	// Finalize adds or removes our finalizer. gone says that the object is, or that it is being deleted without having one.
+	Finalize(ctx context.Context, change plan.FinalizerChange) (gone bool, err error)
 }
 
 // EventSink takes events, without a promise.
@@ -217,7 +219,7 @@ func (r *Rollout) Pass(ctx context.Context) (time.Time, error) {
 	if written, err := r.commit(ctx, out.Ledger); err != nil || !written {
 		return in.Now, err // decide anew: nothing of this plan may be done
 	}
-	actErr := errors.Join(r.strand(ctx, in), r.act(ctx, out))
+	actErr := errors.Join(r.strand(ctx, in), r.finalize(ctx, &out), r.act(ctx, out))
 	r.explain(&out, in.Nodes)
 	reportErr := r.report(ctx, in, out)
 	next := earlier(out.Next, r.memory.resting.next())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,22 @@ func (r *Rollout) act(ctx context.Context, out plan.Output) error {
 		rest = append(rest, d)
 	}
 	return errors.Join(r.carryOut(ctx, first), r.carryOut(ctx, rest))
+}
+
+// finalize writes finalizers. Nothing is done for a NodeWright that did not get its own: it could vanish with something
+// installed that has to be uninstalled.
+func (r *Rollout) finalize(ctx context.Context, out *plan.Output) error {
+	var errs []error
+	for _, change := range out.Finalizers {
+		limited, cancel := r.bounded(ctx)
+		gone, err := r.Statuses.Finalize(limited, change)
+		cancel()
+		errs = append(errs, err)
+		if change.Wanted && (gone || err != nil) {
+			out.Decisions = slices.DeleteFunc(slices.Clone(out.Decisions), func(d plan.Decision) bool { return d.NodeWrightUID == change.UID })
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (r *Rollout) carryOut(ctx context.Context, decisions []plan.Decision) error {

@@ -28,15 +28,17 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // rolloutWorld is a cluster of three nodes in memory, whose writes are listed in order.
 type rolloutWorld struct {
-	mu      sync.Mutex
-	log     []string
-	in      plan.Input
-	ledger  fleetv1.LedgerSpec
-	version int
-	refuse  bool  // the next swap
-	fail    error // of Do, for node n1
-	blind   error // of Pods
-	pods    []*corev1.Pod
+	finalized   []plan.FinalizerChange
+	finalizeErr error
+	mu          sync.Mutex
+	log         []string
+	in          plan.Input
+	ledger      fleetv1.LedgerSpec
+	version     int
+	refuse      bool  // the next swap
+	fail        error // of Do, for node n1
+	blind       error // of Pods
+	pods        []*corev1.Pod
 	// protected pods by node.
 	protected map[string]string
 	now       time.Time
@@ -118,6 +120,11 @@ func (w *rolloutWorld) Put(_ context.Context, spec fleetv1.LedgerSpec, version s
 
 func (w *rolloutWorld) List(context.Context) (map[string]*nwv1.NodeWright, error) {
 	return w.status, nil
+}
+
+func (w *rolloutWorld) Finalize(_ context.Context, change plan.FinalizerChange) (bool, error) {
+	w.finalized = append(w.finalized, change)
+	return false, w.finalizeErr
 }
 
 func (w *rolloutWorld) Write(_ context.Context, old *nwv1.NodeWright, status nwv1.NodeWrightStatus) error {
@@ -203,6 +210,27 @@ func TestOneFailingNodeKeepsNoOtherFromGoingOn(t *testing.T) {
 	require.Contains(t, w.log, "Run n2")
 	require.NotContains(t, w.log, "Run n1")
 	require.Equal(t, nwv1.StatusInProgress, w.status["tune"].Status.Status, "it is reported all the same")
+}
+
+// What has to be uninstalled one day is not installed before the object is held by its finalizer.
+func TestNothingIsDoneBeforeTheFinalizerIsWritten(t *testing.T) {
+	w, r := newRolloutWorld(t)
+	object := w.status["tune"].DeepCopy()
+	p := object.Spec.Packages["tuning"]
+	p.Uninstall = &nwv1.Uninstall{Enabled: true}
+	object.Spec.Packages["tuning"] = p
+	w.in.NodeWrights[0].Desired, _ = desired.Resolve(object, nil)
+	w.finalizeErr = errors.New("the server answered 500")
+	_, err := r.Pass(context.Background())
+	require.ErrorContains(t, err, "the server answered 500")
+	require.NotContains(t, w.log, "Admit n0")
+	w.finalizeErr = nil
+	for range 3 {
+		_, err = r.Pass(context.Background())
+		require.NoError(t, err)
+	}
+	require.Contains(t, w.log, "Admit n0")
+	require.Equal(t, plan.FinalizerChange{NodeWright: "tune", UID: "nw", Wanted: true}, w.finalized[0])
 }
 
 func TestStatusesAreWrittenOnlyWhenTheyChange(t *testing.T) {

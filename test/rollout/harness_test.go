@@ -142,6 +142,7 @@ func (w *world) cleanUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = w.admin.DeleteAllOf(ctx, &nwv1.NodeWright{})
+	w.dropFinalizers(ctx) // no reconciler runs that would uninstall anything
 	_ = w.admin.DeleteAllOf(ctx, &nwv1.DeploymentPolicy{})
 	_ = w.admin.DeleteAllOf(ctx, &fleetv1.Ledger{})
 	background := metav1.DeletePropagationBackground

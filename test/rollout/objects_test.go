@@ -2,6 +2,7 @@
 package rollout
 
 import (
+	"context"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -144,3 +145,15 @@ func (w *world) addPod(name, node string, change func(*corev1.Pod)) *corev1.Pod 
 type lazy func() any
 
 func (l lazy) String() string { return sprint(l()) }
+
+// dropFinalizers lets deleted NodeWrights go.
+func (w *world) dropFinalizers(ctx context.Context) {
+	list := &nwv1.NodeWrightList{}
+	require.NoError(w.t, w.admin.List(ctx, list))
+	for i := range list.Items {
+		if len(list.Items[i].Finalizers) > 0 {
+			list.Items[i].Finalizers = nil
+			require.NoError(w.t, client.IgnoreNotFound(w.admin.Update(ctx, &list.Items[i])))
+		}
+	}
+}

@@ -7,10 +7,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
 // Statuses reads and writes the statuses of NodeWrights. It is safe for concurrent use.
@@ -46,6 +49,35 @@ func (s *Statuses) List(ctx context.Context) (map[string]*nwv1.NodeWright, error
 	}
 	s.written = kept
 	return out, nil
+}
+
+// Finalize adds or removes our finalizer, if the object is the one that is meant. It reads the object from the API server: a
+// list is replaced as a whole, and others have finalizers too.
+func (s *Statuses) Finalize(ctx context.Context, change plan.FinalizerChange) (gone bool, err error) {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		nw := &nwv1.NodeWright{}
+		err := s.writer.Get(ctx, client.ObjectKey{Name: change.NodeWright}, nw)
+		if apierrors.IsNotFound(err) || err == nil && (nw.UID != change.UID || change.Wanted && nw.DeletionTimestamp != nil) {
+			gone = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		before, set := nw.DeepCopy(), controllerutil.RemoveFinalizer
+		if change.Wanted {
+			set = controllerutil.AddFinalizer
+		}
+		if !set(nw, fleetv1.UninstallFinalizer) {
+			return nil
+		}
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		return client.IgnoreNotFound(s.writer.Patch(ctx, nw, patch, client.FieldOwner(fleetv1.FieldManager)))
+	})
+	if err != nil {
+		return gone, fmt.Errorf("write finalizer of nodewright %s: %w", change.NodeWright, err)
+	}
+	return gone, nil
 }
 
 // Write replaces the status of the object that List returned. An object that is gone, or another one of its name, is no

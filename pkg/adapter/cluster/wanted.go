@@ -185,6 +185,7 @@ func (v *wantedViews) take(wishes []wish, late map[types.UID]bool) []plan.NodeWr
 // withRequests is the NodeWright as it was, with what people ask of it now.
 func withRequests(was, now plan.NodeWright) plan.NodeWright {
 	was.Paused, was.Disabled, was.Deleting, was.Retry, was.Resume = now.Paused, now.Disabled, now.Deleting, now.Retry, now.Resume
+	was.Finalizer, was.Abandon = now.Finalizer, now.Abandon
 	return was
 }
 

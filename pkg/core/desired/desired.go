@@ -48,6 +48,9 @@ type Package struct {
 	SnapshotHash string `json:"-"`
 }
 
+// Nothing is the set of a NodeWright that wants no package.
+func Nothing() Set { return Set{Hash: setHash(nil)} }
+
 // ByName returns the package of that name.
 func (s Set) ByName(name string) (Package, bool) {
 	i, ok := slices.BinarySearchFunc(s.Packages, name, func(p Package, n string) int {

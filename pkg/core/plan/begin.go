@@ -87,7 +87,7 @@ func beginInstall(pkg noderecord.Package, it item) noderecord.Package {
 	}
 	pkg.Version, pkg.Image, pkg.Digest = it.def.Version, it.def.Image, it.def.Digest
 	pkg.Attempted, pkg.Applied = it.def.InstallHash, ""
-	pkg.DueInstall, pkg.Removing, pkg.Post = true, false, false
+	pkg.DueInstall, pkg.Removing, pkg.DueUninstall, pkg.Post = true, false, false, false
 	return pkg
 }
 

@@ -25,6 +25,7 @@
 //	  execution.go            from seen executions to recorded results
 //	  interrupts.go           merging, starting and proving interrupts
 //	  drain.go                which pods are protected, must leave, or stand in the way
+//	  uninstall.go            NodeWrights that are being deleted, and uninstalls that are given up
 //	  tidy.go, sweep.go       records of nodes at rest; what NodeWrights that are gone left
 //	  status.go               the fold of the reasons
 //	  explain.go              since when a reason holds, and what would end it
@@ -32,7 +33,7 @@
 // What the API describes and this package does not decide yet. Each is accepted and has no effect:
 //
 //   - `autoTaintNewNodes` taints no node;
-//   - the verbs `reset`, `rerun` and `abandon-uninstall`;
+//   - the verbs `reset` and `rerun`;
 //   - `verifyInterval` and `onDrift`.
 //
 // Where two rules meet, this one holds:

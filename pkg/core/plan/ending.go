@@ -113,7 +113,7 @@ func (t *turn) conclude() {
 func (t *turn) succeedTurn() {
 	t.rec.Outcome, t.rec.EndedAt, t.rec.Failure, t.rec.Healed = noderecord.Succeeded, t.now(), nil, false
 	for name, pkg := range t.rec.Packages {
-		if _, wanted := t.v.nw.Desired.ByName(name); !wanted {
+		if def, wanted := t.v.nw.Desired.ByName(name); !wanted || def.Absent {
 			t.forget(name) // not wanted and nothing to uninstall: the files stay, the record goes
 			continue
 		}

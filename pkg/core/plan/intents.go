@@ -44,7 +44,7 @@ func (p *pass) memberAt(v *view, pos int) *member {
 	if v.at[pos] == nil {
 		n := p.nodes[pos]
 		m := &member{nw: v.nw, node: n, pos: pos, rec: rebased(n.Records[v.nw.Name], v.nw)}
-		m.standing = p.standingOf(v, m)
+		m.standing = v.standingOf(m)
 		v.know(n.Executions)
 		v.at[pos] = m
 	}
@@ -105,7 +105,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 		t.put(name, pkg)
 	}
 	t.stopStuck()
-	r.Disruptive = t.p.workOf(t.m).disruptive() && t.room() == nil // without room its cordon waits at the gate
+	r.Disruptive = t.v.workOf(t.m).disruptive() && t.room() == nil // without room its cordon waits at the gate
 	if n := t.m.node; r.Disruptive && (!n.Unschedulable || len(n.CordonOwners) > 0) && !t.m.ownsCordon() {
 		t.d.Cordon = CordonTake
 	}

@@ -69,7 +69,7 @@ func (o Occupancy) has(node string) bool { return o.Protected[node] != "" || o.B
 // occupancy is what the choice among the waiting nodes depends on. It is asked for only if there is a choice: somebody can
 // be admitted, and either not everybody, or not those with protected pods.
 func (s *choice) occupancy(waiting []*member) (o Occupancy, known bool) {
-	disruptive := func(m *member) bool { return s.p.workOf(m).disruptive() }
+	disruptive := func(m *member) bool { return s.v.workOf(m).disruptive() }
 	if !s.picks(waiting) || !slices.ContainsFunc(waiting, disruptive) {
 		return Occupancy{}, true
 	}
@@ -100,7 +100,7 @@ func (p *pass) withoutProtected(v *view, c *compartment, waiting []*member, o Oc
 	if !v.yields() {
 		return waiting
 	}
-	protected := func(m *member) bool { return o.Protected[m.node.Name] != "" && p.workOf(m).disruptive() }
+	protected := func(m *member) bool { return o.Protected[m.node.Name] != "" && v.workOf(m).disruptive() }
 	groups := map[string]*member{}
 	for _, m := range waiting {
 		if group := c.groupOf(m); group != "" && groups[group] == nil && protected(m) {

@@ -19,6 +19,7 @@ func Compute(in Input) Output {
 	p := newPass(in)
 	for _, v := range p.views { // 1. which round each NodeWright is in, for which nodes
 		p.enterRound(v)
+		v.noteAbandoned()
 		v.held = p.heldBack(v)
 		p.readIntents(v)
 		p.findHolders(v)
@@ -29,9 +30,10 @@ func Compute(in Input) Output {
 	for _, v := range p.views { // 3. verdicts, halts, and who is admitted next
 		p.admissions(v)
 	}
-	p.tidy()   // 4. records of nodes at rest that say more than is wanted
-	p.ungate() // 5. runtime-required taints of nodes that are ready for use
-	p.sweep()  // 6. what deleted NodeWrights left
+	p.tidy()     // 4. records of nodes at rest that say more than is wanted
+	p.ungate()   // 5. runtime-required taints of nodes that are ready for use
+	p.sweep()    // 6. what deleted NodeWrights left
+	p.finalize() // 7. NodeWrights that wait for their uninstalls, or may go
 	for _, v := range p.views {
 		v.markComplete()
 		p.out.Statuses = append(p.out.Statuses, p.status(v))
@@ -77,7 +79,10 @@ func newPass(in Input) *pass {
 		return cmp.Or(cmp.Compare(a.Spec.Priority, b.Spec.Priority), compareStrings(a.Name, b.Name))
 	})
 	for i := range ordered {
-		p.views = append(p.views, newView(&ordered[i], len(p.nodes)))
+		ordered[i].leave()
+		v := newView(&ordered[i], len(p.nodes))
+		v.stored = stored{definitions: p.snapshots, abandoned: v.readAbandon(in.Ledger.Rollouts[v.nw.Name])}
+		p.views = append(p.views, v)
 	}
 	p.meetNodes()
 	p.caps = p.capsOf(in.Budgets, p.nodes)
@@ -158,7 +163,7 @@ func (p *pass) finish() Output {
 		}
 	}
 	if p.in.Standby != "" {
-		p.out.Decisions = nil
+		p.out.Decisions, p.out.Finalizers = nil, nil
 		return p.out
 	}
 	p.out.NeedPods, p.out.NeedOccupancy = slices.Sorted(maps.Keys(p.needPods)), p.occupancyQueries()

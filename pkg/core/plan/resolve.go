@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,7 +25,9 @@ func (r References) Resolve(nw *nwv1.NodeWright) NodeWright {
 	out := NodeWright{
 		Name: nw.Name, UID: nw.UID, Generation: nw.Generation, Spec: nw.Spec, Desired: set,
 		Paused: nw.Paused(), Disabled: nw.Disabled(), Deleting: nw.DeletionTimestamp != nil,
-		Retry: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbRetry)], Resume: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbResume)],
+		Created: nw.CreationTimestamp.Time, Finalizer: slices.Contains(nw.Finalizers, fleetv1.UninstallFinalizer),
+		Abandon: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbAbandonUninstall)],
+		Retry:   nw.Annotations[fleetv1.VerbKey(fleetv1.VerbRetry)], Resume: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbResume)],
 	}
 	for _, p := range unresolved {
 		out.AddProblem(p.Field + ": " + p.Message)

@@ -48,7 +48,7 @@ func (p *pass) unitsOf(v *view, c *compartment, waiting []*member, o Occupancy) 
 		u := &out[at]
 		u.members = append(u.members, m)
 		u.urgency, u.label = min(u.urgency, c.urgency(m)), min(u.label, v.orderLabel(m))
-		u.busy = u.busy || v.prefersIdle() && o.has(m.node.Name) && p.workOf(m).disruptive()
+		u.busy = u.busy || v.prefersIdle() && o.has(m.node.Name) && v.workOf(m).disruptive()
 	}
 	slices.SortStableFunc(out, compareUnits)
 	return out
@@ -131,7 +131,7 @@ func (s *choice) limit(members []*member) int {
 		return limit
 	}
 	for _, c := range s.p.caps {
-		if slices.ContainsFunc(members, func(m *member) bool { return c.covers(m.node) && s.p.workOf(m).disruptive() }) {
+		if slices.ContainsFunc(members, func(m *member) bool { return c.covers(m.node) && s.v.workOf(m).disruptive() }) {
 			limit = min(limit, c.max)
 		}
 	}
@@ -207,7 +207,7 @@ func (s *choice) disruptive(members []*member) []*Node {
 		return nil
 	}
 	for _, m := range members {
-		if m.ownsCordon() || s.p.workOf(m).disruptive() {
+		if m.ownsCordon() || s.v.workOf(m).disruptive() {
 			out = append(out, m.node)
 		}
 	}

@@ -67,6 +67,7 @@ func (p *pass) status(v *view) Status {
 	}
 	slices.SortFunc(s.Compartments, func(a, b CompartmentStatus) int { return compareStrings(a.Name, b.Name) })
 	slices.Sort(s.Halted)
+	s.Uninstall = p.uninstallStatus(v)
 	s.Status = v.fold(s)
 	return s
 }

@@ -30,7 +30,7 @@ func (m *member) mayTidy() bool {
 // tidyRecord drops packages that are not wanted and need no uninstall (their files stay), and names the newest definition
 // of those whose `uninstall.enabled` was changed: it decides when the package is removed, and starts nothing before.
 func (p *pass) tidyRecord(v *view, m *member) {
-	unwanted, outdated := unwantedIn(&v.nw.Desired, m.rec), p.outdatedSnapshots(v, m)
+	unwanted, outdated := v.toForget(m.rec), p.outdatedSnapshots(v, m)
 	if len(unwanted)+len(outdated) == 0 {
 		return
 	}
@@ -45,6 +45,17 @@ func (p *pass) tidyRecord(v *view, m *member) {
 		t.d.Snapshots = append(t.d.Snapshots, def)
 	}
 	t.flush()
+}
+
+// toForget are the packages on record that are not in the set, and those whose uninstall was abandoned.
+func (v *view) toForget(rec noderecord.Record) []string {
+	out := unwantedIn(&v.nw.Desired, rec)
+	for _, def := range v.nw.Desired.Packages {
+		if _, recorded := rec.Packages[def.Name]; recorded && def.Absent && v.stored.abandoned {
+			out = append(out, def.Name)
+		}
+	}
+	return out
 }
 
 // unwantedIn are the packages on record that are not in the set, sorted.

@@ -32,7 +32,7 @@ type turn struct {
 // turns moves every node that is under way one step on.
 func (p *pass) turns(v *view) {
 	for _, m := range v.busy {
-		if m.intent == nil && m.had && m.malformed() == "" && m.anythingLeft() {
+		if m.intent == nil && m.had && m.malformed() == "" && (m.anythingLeft() || v.stored.abandoned && m.rec.Outcome == noderecord.Failed) {
 			t := p.newTurn(v, m)
 			t.step()
 			t.flush()
@@ -73,6 +73,7 @@ func (t *turn) atRest() bool { return !t.anyRunning() && t.rec.Interrupt == nil 
 func (t *turn) step() {
 	t.collect()
 	t.prove()
+	t.abandon()
 	switch {
 	case t.rec.Outcome == noderecord.Failed:
 		t.heal()
@@ -115,7 +116,7 @@ func (p *pass) heldBack(v *view) *cause {
 	switch {
 	case p.in.Standby != "":
 		return &cause{Standby, "", p.in.Standby}
-	case v.nw.Deleting:
+	case v.nw.Deleting && !v.nw.Finalizer:
 		return &cause{Disabled, "", "the NodeWright is being deleted"}
 	case v.nw.Disabled:
 		return &cause{Disabled, "", "the NodeWright is disabled"}
@@ -278,7 +279,7 @@ func (t *turn) ownPackages() {
 }
 
 // left is what is left to do by the turn's record.
-func (t *turn) left() work { return workOf(&t.v.nw.Desired, t.rec, t.p.snapshots) }
+func (t *turn) left() work { return workOf(&t.v.nw.Desired, t.rec, t.v.stored) }
 
 // flush turns what was decided into a decision, with the record if it changed.
 func (t *turn) flush() {

@@ -83,11 +83,15 @@ type NodeWright struct {
 	// Paused, Disabled: the pause and disable annotations.
 	Paused   bool
 	Disabled bool
-	// Retry and Resume are the tokens of the verb annotations; a token that was handled does nothing.
-	Retry  string
-	Resume string
-	// Deleting says that the object has a deletion timestamp.
-	Deleting bool
+	// Retry, Resume and Abandon are the tokens of the verb annotations; a token that was handled does nothing.
+	Retry   string
+	Resume  string
+	Abandon string
+	// Created is when the object was created.
+	Created time.Time
+	// Deleting says that the object has a deletion timestamp, Finalizer that it stays until its uninstalls are done.
+	Deleting  bool
+	Finalizer bool
 }
 
 // Node is what a pass knows of one node.
@@ -224,6 +228,9 @@ type Output struct {
 	Reasons []Reason
 	// Statuses: one for each NodeWright, in order of priority.
 	Statuses []Status
+	// Finalizers to write before anything of Decisions is done for their NodeWrights: what has to be uninstalled must not be
+	// lost with a deletion.
+	Finalizers []FinalizerChange
 	// NeedPods names the nodes whose pods must be listed before more can be decided. The caller lists them and
 	// computes once more in the same pass.
 	NeedPods []string
@@ -232,6 +239,13 @@ type Output struct {
 	NeedOccupancy []OccupancyQuery
 	// Next is the next instant at which time alone changes the answer; zero: never.
 	Next time.Time
+}
+
+// FinalizerChange adds our finalizer to a NodeWright, or, as nothing is left to uninstall, takes it off.
+type FinalizerChange struct {
+	NodeWright string
+	UID        types.UID
+	Wanted     bool
 }
 
 // Action is what a decision does, for logs, events and people. The parts of Decision say it exactly.
@@ -381,10 +395,27 @@ type Status struct {
 	Reasons []ReasonCount
 	// Failures are the failed nodes, sorted by name.
 	Failures []NodeFailure
+	// Uninstall is what is still to be uninstalled; nil: nothing.
+	Uninstall *UninstallStatus
 	// PackageList is `name:version` of the desired packages, sorted.
 	PackageList []string
 	// Problem repeats NodeWright.Problem.
 	Problem string
+}
+
+// UninstallStatus is what is still to be uninstalled, because packages or the NodeWright itself were removed.
+type UninstallStatus struct {
+	// Deleting says that the NodeWright waits for it to be gone.
+	Deleting bool
+	// Count of the nodes, and the first names.
+	Count int32
+	Nodes []string
+	// Failures are the nodes where it failed, sorted by name.
+	Failures []NodeFailure
+	// Held is why nothing goes on: Paused, Disabled, RecordUnreadable, Ignored or TaintNotTolerated; empty: it does.
+	Held Code
+	// HeldNodes are the first nodes where that is so; none if it is so everywhere.
+	HeldNodes []string
 }
 
 // ReasonCount is how many nodes have a reason, and the first few of them.

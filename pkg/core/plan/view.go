@@ -55,6 +55,9 @@ type view struct {
 	outdated bool
 	// held is why nothing new may start; nil: it may.
 	held *cause
+	// stored are the definitions of what is on the hosts; abandons says that the abandon annotation has a new token.
+	stored   stored
+	abandons bool
 }
 
 // newView is the view of a NodeWright before any node was met.

@@ -52,20 +52,20 @@ type standing struct {
 }
 
 // standingOf is the standing of a node. Nodes that share their packages share it.
-func (p *pass) standingOf(v *view, m *member) standing {
+func (v *view) standingOf(m *member) standing {
 	if m.rec.Shared == 0 || !m.selected {
-		return p.lookAt(m)
+		return v.lookAt(m)
 	}
 	s, known := v.standings[m.rec.Shared]
 	if !known {
-		s = p.lookAt(m)
+		s = v.lookAt(m)
 		v.standings[m.rec.Shared] = s
 	}
 	return s
 }
 
 // lookAt looks once at each package of a node. On a node that is not selected nothing is wanted.
-func (p *pass) lookAt(m *member) standing {
+func (v *view) lookAt(m *member) standing {
 	s := standing{done: true}
 	if !m.selected {
 		s.running = anyRunning(m.rec)
@@ -80,12 +80,13 @@ func (p *pass) lookAt(m *member) standing {
 			s.running = s.running || have.Running != ""
 			s.untidy = s.untidy || have.Snapshot != def.SnapshotHash
 		}
-		s.done = s.done && (settled(def, &have) || wantedItem(def, have, p.snapshots).done())
+		s.untidy = s.untidy || recorded && def.Absent && v.stored.abandoned
+		s.done = s.done && (settled(def, &have) || wantedItem(def, have, v.stored).done())
 	}
 	if known < len(m.rec.Packages) { // some are not wanted any more
 		s.untidy = true
 		s.running = s.running || anyRunning(m.rec)
-		s.done = s.done && len(removals(&m.nw.Desired, m.rec, p.snapshots)) == 0
+		s.done = s.done && len(removals(&m.nw.Desired, m.rec, v.stored)) == 0
 	}
 	return s
 }
@@ -97,15 +98,15 @@ func settled(def *desired.Package, have *noderecord.Package) bool {
 }
 
 // workOf is what is left to do on a node, by the record that was seen.
-func (p *pass) workOf(m *member) work {
+func (v *view) workOf(m *member) work {
 	if !m.selected || m.standing.done {
 		return nil
 	}
-	return workOf(&m.nw.Desired, m.rec, p.snapshots)
+	return workOf(&m.nw.Desired, m.rec, v.stored)
 }
 
 // workOf derives what is left to do from what is wanted and what was recorded.
-func workOf(set *desired.Set, rec noderecord.Record, snapshots map[string]*desired.Package) work {
+func workOf(set *desired.Set, rec noderecord.Record, has stored) work {
 	var w work
 	for i := range set.Packages {
 		def := &set.Packages[i]
@@ -113,11 +114,11 @@ func workOf(set *desired.Set, rec noderecord.Record, snapshots map[string]*desir
 		if settled(def, &have) {
 			continue
 		}
-		if it := wantedItem(def, have, snapshots); !it.done() {
+		if it := wantedItem(def, have, has); !it.done() {
 			w = append(slices.Grow(w, len(set.Packages)-len(w)), it)
 		}
 	}
-	leaving := removals(set, rec, snapshots)
+	leaving := removals(set, rec, has)
 	if len(leaving) == 0 {
 		return w // in the order of the set, which is by name
 	}
@@ -127,11 +128,11 @@ func workOf(set *desired.Set, rec noderecord.Record, snapshots map[string]*desir
 }
 
 // removals are the packages on the host that are no longer wanted and ask for an uninstall.
-func removals(set *desired.Set, rec noderecord.Record, snapshots map[string]*desired.Package) work {
+func removals(set *desired.Set, rec noderecord.Record, has stored) work {
 	var w work
 	for _, name := range unwantedIn(set, rec) {
-		old := snapshots[rec.Packages[name].Snapshot]
-		if old == nil || !old.UninstallOnRemoval {
+		old := has.definitions[rec.Packages[name].Snapshot]
+		if old == nil || !old.UninstallOnRemoval || has.abandoned {
 			continue // the record is dropped, the files stay
 		}
 		if it := removalItem(old, rec.Packages[name]); !it.done() {
@@ -142,15 +143,18 @@ func removals(set *desired.Set, rec noderecord.Record, snapshots map[string]*des
 }
 
 // wantedItem is the next thing for a package that is in the desired set.
-func wantedItem(def *desired.Package, have noderecord.Package, snapshots map[string]*desired.Package) item {
-	old := snapshots[have.Snapshot]
-	if def.Absent {
+func wantedItem(def *desired.Package, have noderecord.Package, has stored) item {
+	old := has.definitions[have.Snapshot]
+	switch {
+	case def.Absent && has.abandoned:
+		return item{name: def.Name, def: def, rec: have, removal: true}
+	case def.Absent:
 		if old != nil {
 			return removalItem(old, have)
 		}
 		return removalItem(def, have)
 	}
-	if old != nil && mustUninstallFirst(def, old, have) {
+	if old != nil && mustUninstallFirst(def, old, have) && !has.abandoned {
 		return removalItem(old, have)
 	}
 	it := item{name: def.Name, def: def, rec: have}

@@ -182,6 +182,9 @@ func (w *world) pass() plan.Output {
 		w.checkAdmissions(*out.Ledger)
 		w.in.Ledger = *out.Ledger.DeepCopy()
 	}
+	for _, f := range out.Finalizers {
+		w.finalize(f)
+	}
 	for _, d := range out.Decisions {
 		if w.lost != nil && w.lost(d) {
 			continue
@@ -231,6 +234,30 @@ func (w *world) do(d plan.Decision) {
 		require.True(w.t, w.stale || n.Unschedulable, "an eviction on a node that is not cordoned")
 		w.removePod(d.Node, e.UID)
 	}
+}
+
+// finalize writes a finalizer. A deleted object without one is gone.
+func (w *world) finalize(f plan.FinalizerChange) {
+	i := slices.IndexFunc(w.in.NodeWrights, func(nw plan.NodeWright) bool { return nw.UID == f.UID })
+	w.in.NodeWrights[i].Finalizer = f.Wanted
+	if w.in.NodeWrights[i].Deleting && !f.Wanted {
+		w.in.NodeWrights = slices.Delete(slices.Clone(w.in.NodeWrights), i, i+1)
+	}
+}
+
+// deleteNodeWright deletes the object as the API does: with our finalizer it stays, marked.
+func (w *world) deleteNodeWright(name string) {
+	i := slices.IndexFunc(w.in.NodeWrights, func(nw plan.NodeWright) bool { return nw.Name == name })
+	w.in.NodeWrights = slices.Clone(w.in.NodeWrights)
+	w.in.NodeWrights[i].Deleting = true
+	w.in.NodeWrights[i].Generation++
+	if !w.in.NodeWrights[i].Finalizer {
+		w.in.NodeWrights = slices.Delete(w.in.NodeWrights, i, i+1)
+	}
+}
+
+func (w *world) hasNodeWright(name string) bool {
+	return slices.ContainsFunc(w.in.NodeWrights, func(nw plan.NodeWright) bool { return nw.Name == name })
 }
 
 func (w *world) cordon(n *plan.Node, d plan.Decision) {
@@ -367,7 +394,7 @@ func (w *world) settle() {
 		out := w.pass()
 		busy := w.busy()
 		w.work()
-		if len(out.Decisions) == 0 && out.Ledger == nil && !busy {
+		if len(out.Decisions)+len(out.Finalizers) == 0 && out.Ledger == nil && !busy {
 			if out.Next.IsZero() {
 				return
 			}

@@ -20,6 +20,8 @@ type NodeWrightView struct {
 	Priority int32
 	// Current says that Status speaks about what the Fleet applied, not about what was there before.
 	Current bool
+	// Leaving says that it left the repository and is there until its uninstalls are done.
+	Leaving bool
 	// Status as the rollout wrote it.
 	Status nwv1.NodeWrightStatus
 }
@@ -32,7 +34,17 @@ func ViewOf(nw *nwv1.NodeWright, wantedHash string) NodeWrightView {
 	return NodeWrightView{Name: nw.Name, Priority: priority, Current: current, Status: nw.Status}
 }
 
-func (v NodeWrightView) complete() bool { return v.Current && v.Status.Status == nwv1.StatusComplete }
+// LeavingView reads a NodeWright that was deleted.
+func LeavingView(nw *nwv1.NodeWright) NodeWrightView {
+	view := ViewOf(nw, nw.Status.ContentHash)
+	view.Leaving, view.Current = true, nw.Status.ObservedGeneration == nw.Generation
+	return view
+}
+
+// complete: one that leaves is not before it is gone.
+func (v NodeWrightView) complete() bool {
+	return !v.Leaving && v.Current && v.Status.Status == nwv1.StatusComplete
+}
 
 // counts are the complete and the targeted nodes; nothing is complete under a status that speaks about earlier content.
 func (v NodeWrightView) counts() (complete, total int32) {
@@ -108,6 +120,9 @@ func (v NodeWrightView) failure() string {
 
 // progress is `12/24 nodes, batch 3`.
 func (v NodeWrightView) progress() string {
+	if v.Leaving {
+		return removalText(v.Status.Conditions)
+	}
 	complete, total := v.counts()
 	if !v.Current && v.Status.CompleteNodes == "" {
 		return "waiting for the first look at its nodes"
@@ -143,7 +158,7 @@ func (d Delivery) rollout() rollout {
 	slices.SortFunc(views, func(a, b NodeWrightView) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
 	})
-	several := len(views) > 1
+	several := len(views) > 1 || slices.ContainsFunc(views, func(v NodeWrightView) bool { return v.Leaving })
 	if i := slices.IndexFunc(views, NodeWrightView.halted); i >= 0 {
 		return rollout{halted, named(several, views[i].Name, "halted: "+views[i].failure())}
 	}

@@ -23,6 +23,9 @@ const (
 	ConditionTaintNotTolerable  = "TaintNotTolerable"
 	ConditionNodesIgnored       = "NodesIgnored"
 	ConditionNodeStateMalformed = "NodeStateMalformed"
+	ConditionUninstallProgress  = "UninstallInProgress"
+	ConditionUninstallFailed    = "UninstallFailed"
+	ConditionDeletionBlocked    = "DeletionBlocked"
 )
 
 // Reasons of a NodeWright's conditions, in NVIDIA's words where it has them.
@@ -41,6 +44,11 @@ const (
 	MultipleCauses          = "MultipleCauses"
 	ParseError              = "ParseError"
 	UnresolvedReference     = "UnresolvedReference"
+	UninstallPodFailing     = "UninstallPodFailing"
+	MalformedNodeState      = "MalformedNodeState"
+	PausedWithUninstall     = "PausedWithPendingUninstall"
+	DisabledWithUninstall   = "DisabledWithPendingUninstall"
+	NodesExcluded           = "NodesExcluded"
 )
 
 // maxNames is how many node names a message holds.
@@ -78,7 +86,7 @@ func wantedConditions(s plan.Status) []metav1.Condition {
 	return []metav1.Condition{
 		ready(s), reconciling(s), stalled(s), blocked(s), drainBlocked(s),
 		counted(s, ConditionTaintNotTolerable, plan.TaintNotTolerated), counted(s, ConditionNodesIgnored, plan.Ignored),
-		malformed(s),
+		malformed(s), uninstalling(s), uninstallFailed(s), deletionBlocked(s),
 	}
 }
 
@@ -275,6 +283,9 @@ func Handled(old map[string]string, ledger fleetv1.LedgerRollout) map[string]str
 	}
 	if ledger.Resumed != "" {
 		out[fleetv1.VerbResume] = ledger.Resumed
+	}
+	if ledger.Abandoned != "" {
+		out[fleetv1.VerbAbandonUninstall] = ledger.Abandoned
 	}
 	if len(out) == 0 {
 		return nil

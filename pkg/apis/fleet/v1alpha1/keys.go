@@ -56,6 +56,9 @@ const (
 	RequestedAtAnnotation = meta.ReconcileRequestAnnotation
 )
 
+// UninstallFinalizer holds a NodeWright that was deleted until its packages with `uninstall.enabled` are off the hosts.
+const UninstallFinalizer = Group + "/uninstall"
+
 // Marks of the reconciler on a Fleet.
 const (
 	// PruneFinalizer holds a Fleet whose objects have to go with it. A Fleet that orphans them carries none: its deletion needs

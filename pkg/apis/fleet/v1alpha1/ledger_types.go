@@ -81,6 +81,13 @@ type LedgerRollout struct {
 	// +optional
 	Resumed string `json:"resumed,omitempty"`
 
+	// Abandoned is the token of the last `abandon-uninstall` annotation that was handled, and AbandonedRound the round in
+	// which it was: what has to be uninstalled in that round is left where it is.
+	// +optional
+	Abandoned string `json:"abandoned,omitempty"`
+	// +optional
+	AbandonedRound int64 `json:"abandonedRound,omitempty"`
+
 	// Compartments holds the batch state per compartment, by its name (`default` for nodes that match none).
 	// +optional
 	Compartments map[string]LedgerCompartment `json:"compartments,omitempty"`
