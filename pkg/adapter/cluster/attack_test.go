@@ -110,17 +110,3 @@ func TestQuoteOfTheAgent(t *testing.T) {
 		})
 	}
 }
-
-// A quota or an admission policy keeps the Job controller from making a pod. That is said, and not taken for work.
-func TestJobWithoutPod(t *testing.T) {
-	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	e := plan.Execution{Name: "job", State: plan.ExecutionPending, Created: begun}
-	require.Empty(t, withoutPod(e, "ns", begun.Add(59*time.Second)).Trouble, "it may come")
-	got := withoutPod(e, "ns", begun.Add(time.Minute))
-	require.Equal(t, plan.InsufficientResources, got.Trouble)
-	require.Equal(t, "no pod is made of Job ns/job: a quota, the PriorityClass or pod security may forbid it; its events say why", got.TroubleMessage)
-	e.Suspended = true
-	require.Empty(t, withoutPod(e, "ns", begun.Add(time.Hour)).Trouble, "a suspended Job has none")
-	e.Suspended, e.State = false, plan.ExecutionFailed
-	require.Empty(t, withoutPod(e, "ns", begun.Add(time.Hour)).Trouble)
-}

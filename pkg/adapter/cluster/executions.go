@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -98,8 +99,10 @@ func readPod(out *plan.Execution, job *batchv1.Job, pod *corev1.Pod) {
 	}
 	readFailure(out, job, pod)
 	out.Trouble, out.TroubleMessage = trouble(pod)
-	out.Disrupted = disrupted(pod)
-	out.TimedOut = pod.Status.Reason == "DeadlineExceeded"
+	if cause, message := notCounted(pod); cause != "" {
+		out.Disrupted, out.Cause, out.Message = true, cause, message
+	}
+	out.TimedOut = pod.Status.Reason == podDeadline
 }
 
 // readFailure names the first container that ended badly. `<package>-init` belongs to the stage that it prepares.
@@ -110,6 +113,7 @@ func readFailure(out *plan.Execution, job *batchv1.Job, pod *corev1.Pod) {
 			continue
 		}
 		out.ExitCode, out.Message = end.ExitCode, quote(job, end.Message)
+		readCause(out, end)
 		stages := stageContainers(job)
 		if stage, ok := stageOf(stages, status.Name); ok {
 			out.Stage = stage
@@ -117,6 +121,20 @@ func readFailure(out *plan.Execution, job *batchv1.Job, pod *corev1.Pod) {
 			out.Stage = stages[0].stage
 		}
 		return
+	}
+}
+
+// readCause names what is more than an exit code: the kernel ended it, or the agent refused.
+func readCause(out *plan.Execution, end *corev1.ContainerStateTerminated) {
+	result, ok := readAgentResult(strings.TrimSpace(end.Message))
+	switch {
+	case end.Reason == "OOMKilled":
+		out.Cause = plan.OutOfMemory
+		if out.Message == "" {
+			out.Message = "a container was killed because it, or the node, ran out of memory"
+		}
+	case ok && result.Outcome == outcomeUnsafe && out.Phase == plan.PhaseInterrupt:
+		out.Cause, out.Disrupted = plan.InterruptRefused, true
 	}
 }
 
@@ -130,12 +148,26 @@ func readEnd(out *plan.Execution, job *batchv1.Job, pod *corev1.Pod) {
 		case batchv1.JobComplete:
 			out.State, out.Finished = plan.ExecutionSucceeded, endTime(job.Status.CompletionTime, c)
 			out.Done, out.Stage, out.Trouble, out.TroubleMessage = allStages(job), "", "", ""
+			out.Disrupted, out.Cause, out.Message = false, "", ""
 		case batchv1.JobFailed:
 			out.State, out.Finished = plan.ExecutionFailed, c.LastTransitionTime.Time
-			out.TimedOut = out.TimedOut || c.Reason == batchv1.JobReasonDeadlineExceeded
-			out.Disrupted = !out.TimedOut && (out.Disrupted || pod == nil)
+			readLoss(out, c, pod)
 			out.Trouble, out.TroubleMessage = "", ""
 		}
+	}
+}
+
+// readLoss tells apart what a deadline ended from what was lost. A deadline that found a pod in trouble which had not begun
+// says nothing of the package.
+func readLoss(out *plan.Execution, failed batchv1.JobCondition, pod *corev1.Pod) {
+	out.TimedOut = out.TimedOut || failed.Reason == batchv1.JobReasonDeadlineExceeded
+	switch {
+	case out.TimedOut && out.Trouble != "" && (pod == nil || !begun(pod)):
+		out.Disrupted, out.Cause, out.Message = true, out.Trouble, out.TroubleMessage
+	case out.TimedOut:
+		out.Disrupted, out.Cause = false, ""
+	case pod == nil:
+		out.Disrupted, out.Cause, out.Message = true, plan.Disrupted, "its pod is gone"
 	}
 }
 

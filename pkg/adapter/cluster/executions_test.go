@@ -75,14 +75,8 @@ func TestExecution(t *testing.T) {
 			State: plan.ExecutionFailed, Stage: nwv1.StageApply, ExitCode: 1, Message: "cp: no space", Finished: start.Time}},
 		"failed, but the Job does not say so yet": {install, podWith(install, done, exited(2, "x")), plan.Execution{
 			State: plan.ExecutionRunning, Stage: nwv1.StageApply, ExitCode: 2, Message: "x"}},
-		"lost pod": {failed, nil, plan.Execution{State: plan.ExecutionFailed, Disrupted: true, Finished: start.Time}},
-		"evicted": {failed, with(podWith(failed, done, runs), func(p *corev1.Pod) { p.Status.Reason = "Evicted" }), plan.Execution{
-			State: plan.ExecutionFailed, Stage: nwv1.StageApply, Disrupted: true, Finished: start.Time}},
-		"preempted": {failed, with(podWith(failed, done, runs), func(p *corev1.Pod) {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
-		}), plan.Execution{State: plan.ExecutionFailed, Stage: nwv1.StageApply, Disrupted: true, Finished: start.Time}},
-		"refused by the kubelet": {failed, with(podWith(failed), func(p *corev1.Pod) { p.Status.Reason = "OutOfcpu" }), plan.Execution{
-			State: plan.ExecutionFailed, Disrupted: true, Finished: start.Time}},
+		"lost pod": {failed, nil, plan.Execution{
+			State: plan.ExecutionFailed, Disrupted: true, Cause: plan.Disrupted, Message: "its pod is gone", Finished: start.Time}},
 		"the pod's deadline": {failed, with(podWith(failed, done, runs), func(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" }),
 			plan.Execution{State: plan.ExecutionFailed, Stage: nwv1.StageApply, TimedOut: true, Finished: start.Time}},
 		"the Job's deadline, pod gone": {late, nil, plan.Execution{State: plan.ExecutionFailed, TimedOut: true, Finished: start.Time}},
@@ -101,6 +95,11 @@ func TestExecution(t *testing.T) {
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no cpu",
 			}}
 		}), plan.Execution{State: plan.ExecutionPending, Trouble: plan.InsufficientResources, TroubleMessage: "no cpu"}},
+		"its deadline found it without its image": {failed, with(podWith(failed, waits("ImagePullBackOff", "no")), func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.Reason = corev1.PodFailed, "DeadlineExceeded"
+		}), plan.Execution{
+			State: plan.ExecutionFailed, TimedOut: true, Disrupted: true, Cause: plan.ImagePull,
+			Message: "container tuning-init: ImagePullBackOff: no", Finished: start.Time}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var pods []*corev1.Pod

@@ -44,11 +44,9 @@ func (o *Observer) executions(ctx context.Context, now time.Time) (found []plan.
 			}
 		}
 		e := Execution(job, own)
-		if len(own) == 0 && !e.Ended() && !e.Suspended {
-			e = withoutPod(e, o.namespace, now)
-			if at := e.Created.Add(podless); at.After(now) && (changes.IsZero() || at.Before(changes)) {
-				changes = at
-			}
+		e, at := untouched(e, own, o.namespace, now)
+		if !at.IsZero() && (changes.IsZero() || at.Before(changes)) {
+			changes = at
 		}
 		out = append(out, e)
 		uids = append(uids, job.UID)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,10 +29,10 @@ var waitingTroubles = map[string]plan.Code{
 	"RunContainerError":          plan.ContainerCannotRun,
 	"PreCreateHookError":         plan.ContainerCannotRun,
 	"PostStartHookError":         plan.ContainerCannotRun,
-	"CrashLoopBackOff":           plan.ContainerCannotRun,
+	"CrashLoopBackOff":           plan.CrashLoop,
 }
 
-// trouble says why a pod cannot run now, in the kubelet's or the scheduler's words.
+// trouble says why a pod cannot run now, in the kubelet's or the scheduler's words. See untouched for what time alone shows.
 func trouble(pod *corev1.Pod) (plan.Code, string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
@@ -48,44 +49,130 @@ func trouble(pod *corev1.Pod) (plan.Code, string) {
 	return "", ""
 }
 
-// podless is how long a Job may be without a pod before that is a trouble of its own.
-const podless = time.Minute
+// unheard is how long a Job may be without a pod, and a pod that is bound without an answer of its kubelet, before that is a
+// trouble of its own.
+const unheard = time.Minute
 
-// withoutPod says so where nothing makes a pod of a Job. The reason stands in an event of the Job; the node waits for it, as
-// for resources.
-func withoutPod(e plan.Execution, namespace string, now time.Time) plan.Execution {
-	if e.Ended() || e.Suspended || now.Sub(e.Created) < podless {
-		return e
+// untouched says so where nothing makes a pod of a Job, or no kubelet takes the pod. at is when it will be a trouble if nothing
+// happens; zero: it is one, or none. Both last until the stage's timeout and are no fault of the package.
+func untouched(e plan.Execution, pods []*corev1.Pod, namespace string, now time.Time) (out plan.Execution, at time.Time) {
+	if e.Ended() || e.Suspended || e.Trouble != "" {
+		return e, time.Time{}
 	}
-	e.Trouble = plan.InsufficientResources
-	e.TroubleMessage = fmt.Sprintf("no pod is made of Job %s/%s: a quota, the PriorityClass or pod security may forbid it; its events say why",
-		namespace, e.Name)
-	return e
+	pod := newest(pods)
+	switch {
+	case pod == nil:
+		at = e.Created.Add(unheard)
+	case unacknowledged(pod):
+		at = boundAt(pod).Add(unheard)
+	default:
+		return e, time.Time{}
+	}
+	if now.Before(at) {
+		return e, at
+	}
+	if pod == nil {
+		e.Trouble = plan.NoPod
+		e.TroubleMessage = fmt.Sprintf("no pod is made of Job %s/%s: a quota, the PriorityClass or pod security may forbid it; its events say why",
+			namespace, e.Name)
+		return e, time.Time{}
+	}
+	e.Trouble = plan.PodNotAcknowledged
+	e.TroubleMessage = fmt.Sprintf("pod %s/%s is bound to the node, and its kubelet does not start it", pod.Namespace, pod.Name)
+	return e, time.Time{}
+}
+
+// unacknowledged: a kubelet that takes a pod writes its start time before anything else.
+func unacknowledged(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Status.StartTime == nil && pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil
+}
+
+func boundAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
 }
 
 func waitingMessage(s corev1.ContainerStatus, w *corev1.ContainerStateWaiting) string {
+	if last := s.LastTerminationState.Terminated; last != nil && w.Reason == "CrashLoopBackOff" {
+		return fmt.Sprintf("container %s: %s after exit code %d, %d restarts", s.Name, w.Reason, last.ExitCode, s.RestartCount)
+	}
 	if w.Message == "" {
 		return fmt.Sprintf("container %s: %s (image %s)", s.Name, w.Reason, s.Image)
 	}
 	return fmt.Sprintf("container %s: %s: %s", s.Name, w.Reason, w.Message)
 }
 
-// disruptionReasons are pod reasons with which the kubelet or a controller takes a pod away. Admission refusals count:
-// no container of the pod has run.
-var disruptionReasons = map[string]bool{
-	"Evicted": true, "NodeLost": true, "NodeShutdown": true, "Terminated": true, "Shutdown": true,
-	"Preempting": true, "NodeAffinity": true, "UnexpectedAdmissionError": true,
+// lostReasons are pod reasons with which a kubelet or a controller takes a pod away that may have run.
+var lostReasons = map[string]bool{
+	"Evicted": true, "NodeLost": true, "NodeShutdown": true, "Terminated": true, "Shutdown": true, "Preempting": true,
 }
 
-// disrupted reports whether the pod was lost through no fault of the package.
-func disrupted(pod *corev1.Pod) bool {
+// notCounted is why a pod ended through no fault of the package, in the words of who ended it; empty if it did.
+func notCounted(pod *corev1.Pod) (plan.Code, string) {
+	reason := pod.Status.Reason
+	switch {
+	case reason == podDeadline:
+		return "", ""
+	case refused(pod):
+		return plan.PodRefused, told(reason, pod.Status.Message)
+	case lostReasons[reason]:
+		return plan.Disrupted, told(reason, pod.Status.Message)
+	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return true
+			return plan.Disrupted, told(c.Reason, c.Message)
 		}
 	}
-	reason := pod.Status.Reason
-	return disruptionReasons[reason] || strings.HasPrefix(reason, "OutOf")
+	for _, s := range containerStatuses(pod) {
+		if end := s.State.Terminated; end != nil && lostContainer(end) {
+			return plan.Disrupted, "container " + s.Name + " was lost: the machine, or its kubelet, has restarted"
+		}
+	}
+	if pod.DeletionTimestamp != nil && !failedByItself(pod) {
+		return plan.Disrupted, "the pod was deleted"
+	}
+	return "", ""
+}
+
+// failedByItself reports whether a container ended badly by other means than the signals with which a pod is stopped.
+func failedByItself(pod *corev1.Pod) bool {
+	const sigkill, sigterm = 128 + 9, 128 + 15
+	return slices.ContainsFunc(containerStatuses(pod), func(s corev1.ContainerStatus) bool {
+		end := s.State.Terminated
+		return end != nil && end.ExitCode != 0 && end.ExitCode != sigkill && end.ExitCode != sigterm
+	})
+}
+
+// podDeadline is the reason of a pod whose activeDeadlineSeconds are over.
+const podDeadline = "DeadlineExceeded"
+
+// refused: the kubelet's admission refused the pod (OutOfcpu, NodeAffinity, UnexpectedAdmissionError, TopologyAffinityError
+// and many more): it gives a reason, and no container of the pod has run.
+func refused(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" && !lostReasons[pod.Status.Reason] && !begun(pod)
+}
+
+// begun reports whether a container of the pod runs or has run.
+func begun(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(containerStatuses(pod), func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	})
+}
+
+// lostContainer: the kubelet does not know how the container ended, because the machine or the kubelet was restarted.
+func lostContainer(end *corev1.ContainerStateTerminated) bool {
+	return end.ExitCode != 0 && (end.Reason == "ContainerStatusUnknown" || end.Reason == "Unknown")
+}
+
+func told(reason, message string) string {
+	if reason == "" || message == "" {
+		return reason + message
+	}
+	return reason + ": " + message
 }
 
 // maxQuote and maxQuoteLines bound what of a container's last words is carried on.
@@ -131,6 +218,9 @@ type agentResult struct {
 // maxSentence is how long the sentence of an agent's result may be, with the lines that it quotes: a node's record keeps 256
 // characters, from the end.
 const maxSentence = 250
+
+// outcomeUnsafe is the outcome of an interrupt that the agent did not begin: the node was not empty and cordoned.
+const outcomeUnsafe = "unsafe"
 
 func readAgentResult(message string) (agentResult, bool) {
 	var out agentResult

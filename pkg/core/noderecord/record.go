@@ -51,8 +51,10 @@ type Record struct {
 	DrainSince *time.Time `json:"drainSince,omitempty"`
 	// Healed says that what made the turn fail has mended itself since: the node may be admitted again.
 	Healed bool `json:"healed,omitempty"`
-	// Failure says why the turn failed.
+	// Failure is the newest failure of this turn; when the turn has failed, it says why.
 	Failure *Failure `json:"failure,omitempty"`
+	// FirstFailure is the first failure of this turn where that is another one: the later ones are often its consequences.
+	FirstFailure *Failure `json:"firstFailure,omitempty"`
 	// Retried is the token of the last `retry` annotation that was handled.
 	Retried string `json:"retried,omitempty"`
 
@@ -80,6 +82,16 @@ type Failure struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Setback is why the newest attempts did not count: no fault of the package, and nothing to spend its attempts on.
+type Setback struct {
+	// Reason is a stable code, see plan.Code.
+	Reason string `json:"reason"`
+	// Message is one sentence, at most 256 characters.
+	Message string `json:"message,omitempty"`
+	// Count is how many attempts in a row.
+	Count int32 `json:"count"`
+}
+
 // Interrupt is an interrupt in flight. It is stored before its execution is created.
 type Interrupt struct {
 	Type     nwv1.InterruptType `json:"type"`
@@ -92,6 +104,8 @@ type Interrupt struct {
 	Attempt int32 `json:"attempt"`
 	// Failures counts those that failed.
 	Failures int32 `json:"failures,omitempty"`
+	// Setback is set while the newest executions did not count.
+	Setback *Setback `json:"setback,omitempty"`
 	// BootIDBefore is the node's boot ID when the interrupt was requested; a reboot is proven by another one.
 	BootIDBefore string `json:"bootIDBefore,omitempty"`
 	// At is when the interrupt was requested (this attempt).
@@ -144,6 +158,8 @@ type Package struct {
 	Attempt int32 `json:"attempt,omitempty"`
 	// Failures counts those of the current phase that failed in this turn.
 	Failures int32 `json:"failures,omitempty"`
+	// Setback is set while the newest executions did not count.
+	Setback *Setback `json:"setback,omitempty"`
 	// NotBefore is when the next attempt may begin.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 }
@@ -162,12 +178,12 @@ func (r Record) Clone() Record {
 	out := r
 	out.AdmittedAt, out.EndedAt = clone(r.AdmittedAt), clone(r.EndedAt)
 	out.ReadyAt, out.DrainSince = clone(r.ReadyAt), clone(r.DrainSince)
-	out.Failure = clone(r.Failure)
+	out.Failure, out.FirstFailure = clone(r.Failure), clone(r.FirstFailure)
 	if r.Interrupt != nil {
 		i := *r.Interrupt
 		i.Services = append([]string(nil), i.Services...)
 		i.Packages = append([]string(nil), i.Packages...)
-		i.NotBefore = clone(i.NotBefore)
+		i.NotBefore, i.Setback = clone(i.NotBefore), clone(i.Setback)
 		out.Interrupt = &i
 	}
 	out.Packages, out.Shared = make(map[string]Package, len(r.Packages)), 0
@@ -180,7 +196,7 @@ func (r Record) Clone() Record {
 // Clone returns a deep copy.
 func (p Package) Clone() Package {
 	out := p
-	out.NotBefore = clone(p.NotBefore)
+	out.NotBefore, out.Setback = clone(p.NotBefore), clone(p.Setback)
 	out.DueKeys = append([]string(nil), p.DueKeys...)
 	if p.Keys != nil {
 		out.Keys = make(map[string]string, len(p.Keys))

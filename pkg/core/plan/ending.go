@@ -111,13 +111,14 @@ func (t *turn) conclude() {
 }
 
 func (t *turn) succeedTurn() {
-	t.rec.Outcome, t.rec.EndedAt, t.rec.Failure, t.rec.Healed = noderecord.Succeeded, t.now(), nil, false
+	t.rec.Outcome, t.rec.EndedAt, t.rec.Healed = noderecord.Succeeded, t.now(), false
+	t.rec.Failure, t.rec.FirstFailure = nil, nil
 	for name, pkg := range t.rec.Packages {
 		if def, wanted := t.v.nw.Desired.ByName(name); !wanted || def.Absent {
 			t.forget(name) // not wanted and nothing to uninstall: the files stay, the record goes
 			continue
 		}
-		pkg.DueInstall, pkg.DueKeys, pkg.Failures, pkg.NotBefore = false, nil, 0, nil
+		pkg.DueInstall, pkg.DueKeys, pkg.Failures, pkg.Setback, pkg.NotBefore = false, nil, 0, nil, nil
 		t.put(name, pkg)
 	}
 	t.act(ActionComplete)
@@ -126,7 +127,8 @@ func (t *turn) succeedTurn() {
 
 // fail ends the turn. The node stays cordoned if we cordoned it.
 func (t *turn) fail(failure noderecord.Failure) {
-	t.rec.Outcome, t.rec.EndedAt, t.rec.Failure, t.rec.ReadyAt = noderecord.Failed, t.now(), &failure, nil
+	t.rec.Outcome, t.rec.EndedAt, t.rec.ReadyAt = noderecord.Failed, t.now(), nil
+	t.noteFailure(failure)
 	if !t.exhausted() {
 		t.rec.Retried = t.v.nw.Retry // who asked for it did not mean a failure that was still to come
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
 
-// messageLimit bounds what a record keeps of a failed execution's last lines.
-const messageLimit = 256
-
 // collect records the results of executions that ended.
 func (t *turn) collect() {
 	for _, name := range slices.Sorted(maps.Keys(t.rec.Packages)) {
@@ -54,7 +51,7 @@ func (t *turn) keyOf(name string, pkg noderecord.Package) ExecutionKey {
 // succeed records a phase that ended well.
 func (t *turn) succeed(name string, pkg noderecord.Package) {
 	phase := Phase(pkg.Running)
-	pkg.Running, pkg.Failures, pkg.NotBefore, pkg.State = "", 0, nil, nwv1.StateComplete
+	pkg.Running, pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.State = "", 0, nil, nil, nwv1.StateComplete
 	switch phase {
 	case PhaseInstall:
 		pkg = applied(pkg)
@@ -66,14 +63,13 @@ func (t *turn) succeed(name string, pkg noderecord.Package) {
 	case PhaseUninstall:
 		if t.removed(name, pkg).Interrupt == nil {
 			t.forget(name)
+			t.forgive(name)
 			return
 		}
 		pkg.DueUninstall, pkg.Stage, pkg.State = true, nwv1.StageUninstallInterrupt, nwv1.StateInProgress
 	}
 	t.put(name, pkg)
-	if t.rec.Failure != nil && t.rec.Failure.Package == name {
-		t.rec.Failure = nil
-	}
+	t.forgive(name)
 	t.healed = true
 }
 
@@ -92,29 +88,6 @@ func applied(pkg noderecord.Package) noderecord.Package {
 	return pkg
 }
 
-// recordFailure records an attempt that failed. Stages that succeeded in it are not run again. A disruption of the
-// pod is no failure of the package.
-func (t *turn) recordFailure(name string, pkg noderecord.Package, e Execution) {
-	if installed(e) {
-		pkg = applied(pkg)
-	}
-	pkg.Running = ""
-	wait := t.p.in.Settings.RetryBackoff
-	if !e.Disrupted {
-		pkg.Failures++
-		wait <<= min(pkg.Failures-1, 10)
-		pkg.State = nwv1.StateErroring
-		if e.Stage != "" {
-			pkg.Stage = e.Stage
-		}
-		t.rec.Failure = failureOf(name, e)
-		t.rec.Retried = t.v.nw.Retry // see fail
-	}
-	notBefore := t.p.in.Now.Add(wait)
-	pkg.NotBefore = &notBefore
-	t.put(name, pkg)
-}
-
 // installed reports whether the apply or upgrade stage of the execution succeeded.
 func installed(e Execution) bool {
 	return slices.Contains(e.Done, nwv1.StageApply) || slices.Contains(e.Done, nwv1.StageUpgrade)
@@ -125,23 +98,26 @@ func (e Execution) stuck() bool {
 	return !e.Ended() && (e.State == ExecutionPending || e.Trouble != "")
 }
 
+// isTrouble reports whether the code is one of an execution whose pod cannot run.
+func (c Code) isTrouble() bool {
+	switch c {
+	case ImagePull, ContainerCannotRun, CrashLoop, InsufficientResources, NoPod, PodNotAcknowledged:
+		return true
+	}
+	return false
+}
+
+// tolerated reports whether a trouble makes the node fail when it lasts longer than Settings.PullTolerance. The others are
+// the cluster's and may last; the stage's timeout bounds them.
+func (c Code) tolerated() bool { return c == ImagePull || c == ContainerCannotRun || c == CrashLoop }
+
 // running reports whether a stage of the execution is running.
 func (e Execution) running() bool { return e.State == ExecutionRunning && e.Trouble == "" }
 
 // atWork reports whether a stage of the execution is running, or may begin at any moment: a pod that does not fit runs as
 // soon as another one leaves.
 func (e Execution) atWork() bool {
-	return !e.Ended() && (e.Trouble == "" || e.Trouble == InsufficientResources)
-}
-
-func failureOf(name string, e Execution) *noderecord.Failure {
-	f := &noderecord.Failure{
-		Package: name, Stage: e.Stage, ExitCode: e.ExitCode, Reason: string(PackageFailed), Message: tail(e.Message),
-	}
-	if e.TimedOut {
-		f.Reason = string(StageTimeout)
-	}
-	return f
+	return !e.Ended() && e.Trouble != ImagePull && e.Trouble != ContainerCannotRun
 }
 
 // watch looks at an execution that has not ended: trouble that outlasts its tolerance, and deadlines, make the node fail
@@ -156,19 +132,27 @@ func (t *turn) watch(name string, e Execution) {
 	const kubeletSlack = time.Minute // the pod's own deadline ends it first, unless no kubelet ever takes the pod
 	at := e.Created.Add(limit + kubeletSlack)
 	if !t.p.in.Now.Before(at) && !e.Suspended {
-		t.stuck = &noderecord.Failure{
-			Package: name, Stage: e.Stage, Reason: string(StageTimeout),
-			Message: fmt.Sprintf("the execution did not end within %s", limit),
-		}
+		t.stuck = overdueFailure(name, e, limit)
 		t.overdue = append(t.overdue, e.Name)
 	}
 	t.p.wakeAt(at)
 }
 
+// overdueFailure names the trouble in which the deadline found the execution.
+func overdueFailure(name string, e Execution, limit time.Duration) *noderecord.Failure {
+	f := &noderecord.Failure{
+		Package: name, Stage: e.Stage, Reason: string(StageTimeout), Message: fmt.Sprintf("the execution did not end within %s", limit),
+	}
+	if e.Trouble.isTrouble() {
+		f.Reason, f.Message = string(e.Trouble), tail(fmt.Sprintf("the execution did not end within %s: %s", limit, e.TroubleMessage))
+	}
+	return f
+}
+
 // watchTrouble ends the turn when an image cannot be pulled, or a container not be started, for longer than is
 // tolerated. The execution stays and may still come good.
 func (t *turn) watchTrouble(name string, e Execution) {
-	if e.Trouble != ImagePull && e.Trouble != ContainerCannotRun {
+	if !e.Trouble.tolerated() {
 		return
 	}
 	at := e.TroubleSince.Add(t.p.in.Settings.PullTolerance)
@@ -194,23 +178,4 @@ func (t *turn) timeoutOf(name string, phase Phase) time.Duration {
 		limit *= 2
 	}
 	return limit
-}
-
-// exhausted is the first package that failed in every attempt.
-func (t *turn) exhausted() bool {
-	for _, pkg := range t.rec.Packages {
-		if pkg.Failures >= t.p.in.Settings.Attempts {
-			return true
-		}
-	}
-	return false
-}
-
-// tail keeps the end of a message, which says most, cut at a character.
-func tail(s string) string {
-	r := []rune(s)
-	if len(r) <= messageLimit {
-		return s
-	}
-	return "…" + string(r[len(r)-messageLimit+1:])
 }

@@ -34,7 +34,7 @@ func (v *view) since(m *member, c Code) time.Time {
 		if m.rec.DrainSince != nil {
 			return *m.rec.DrainSince
 		}
-	case Running, ImagePull, InsufficientResources, ContainerCannotRun:
+	case Running, ImagePull, InsufficientResources, ContainerCannotRun, CrashLoop, NoPod, PodNotAcknowledged:
 		return v.sinceExecution(m, c)
 	case Ignored, TaintNotTolerated, Disabled, Paused, Standby, Unresolved, RecordUnreadable:
 		return time.Time{} // nobody writes down when
@@ -92,7 +92,7 @@ func (c Code) Ends() string {
 		WaitingForWindow, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, Standby, RecordUnreadable, NodeNotReady,
 		Superseded:
 		return c.endsWaiting()
-	case PackageFailed, StageTimeout, InterruptFailed, NodeLost, DrainTimeout:
+	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout:
 		return c.endsFailure()
 	}
 	return c.endsTurn()
@@ -170,6 +170,16 @@ func (c Code) endsTurn() string {
 		return "the node has room for the pod"
 	case ContainerCannotRun:
 		return "the kubelet can start the container"
+	case CrashLoop:
+		return "the container comes good, or new content is pushed"
+	case NoPod:
+		return "the Job controller can make the pod, or the stage's timeout is over"
+	case PodNotAcknowledged:
+		return "the kubelet starts the pod, or the stage's timeout is over"
+	case PodRefused, Disrupted:
+		return "an attempt comes to its end, or too many in a row did not"
+	case InterruptRefused:
+		return "the node is empty and cordoned when the agent looks, or it was not too many times in a row"
 	case Dependency:
 		return "the package that it depends on is done"
 	case Interrupting:

@@ -237,9 +237,7 @@ func (t *turn) becauseWaiting(left work) {
 	case t.anyRunning():
 		t.becauseRunning()
 	case t.backingOff() != "":
-		name := t.backingOff()
-		at := t.rec.Packages[name].NotBefore.UTC().Format(time.RFC3339)
-		t.because(RetryBackoff, packageRef(name), "package "+name+" failed; the next attempt is due at "+at)
+		t.becauseBackingOff(t.backingOff())
 	case t.p.busyElsewhere(t.m.node, t.v.nw.Name) != activity{}:
 		t.because(OtherInterrupt, "", "the work of another NodeWright on this node has to end first")
 	default:
@@ -251,6 +249,16 @@ func (t *turn) becauseWaiting(left work) {
 		}
 		t.because(Dependency, packageRef(waits[name[0]]), "package "+name[0]+" waits for package "+waits[name[0]])
 	}
+}
+
+func (t *turn) becauseBackingOff(name string) {
+	pkg := t.rec.Packages[name]
+	if s := pkg.Setback; s != nil {
+		t.because(Code(s.Reason), packageRef(name), "package "+name+": "+setbackSentence(s, *pkg.NotBefore))
+		return
+	}
+	at := pkg.NotBefore.UTC().Format(time.RFC3339)
+	t.because(RetryBackoff, packageRef(name), "package "+name+" failed; the next attempt is due at "+at)
 }
 
 func (t *turn) backingOff() string {

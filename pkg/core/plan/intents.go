@@ -99,9 +99,9 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	}
 	r.Started = t.m.underWay() // what ran in an earlier round forbids to release the turn
 	r.Outcome, r.EndedAt, r.ReadyAt, r.DrainSince = noderecord.Open, nil, nil, nil
-	r.Failure, r.Healed, r.Interrupt, r.Retried = nil, false, nil, t.v.nw.Retry
+	r.Failure, r.FirstFailure, r.Healed, r.Interrupt, r.Retried = nil, nil, false, nil, t.v.nw.Retry
 	for name, pkg := range r.Packages {
-		pkg.Failures, pkg.NotBefore, pkg.Running = 0, nil, ""
+		pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.Running = 0, nil, nil, ""
 		t.put(name, pkg)
 	}
 	t.stopStuck()

@@ -146,8 +146,8 @@ func (t *turn) prove() {
 		}
 		t.giveUpInterrupt(e, "was not proven within "+t.interruptTimeout().String())
 	case i.NotBefore != nil || !seen || !e.Ended():
-	case e.Disrupted && i.Type != nwv1.InterruptReboot:
-		t.retryInterrupt()
+	case e.refused() || e.Disrupted && i.Type != nwv1.InterruptReboot:
+		t.setInterruptBack(e)
 	case t.rebootMayStillShow(e):
 	default:
 		t.countInterruptFailure(e)
@@ -183,9 +183,24 @@ func (t *turn) rebootMayStillShow(e Execution) bool {
 	return !t.m.node.Ready || t.p.in.Now.Before(at)
 }
 
+// refused reports whether nothing of the execution ran: no reboot can have been asked for.
+func (e Execution) refused() bool { return e.Cause == PodRefused || e.Cause == InterruptRefused }
+
+// setInterruptBack has an attempt made again that did not count. The gates are asked again before it.
+func (t *turn) setInterruptBack(e Execution) {
+	i := t.rec.Interrupt
+	i.Setback = setback(i.Setback, e)
+	i.NotBefore = t.after(t.setbackWait(i.Setback))
+	if i.Setback.Count >= maxSetbacks {
+		f := setbackFailure(i.Packages[0], nwv1.StageInterrupt, i.Setback)
+		t.stuck = &f
+	}
+}
+
 func (t *turn) countInterruptFailure(e Execution) {
 	i := t.rec.Interrupt
 	i.Failures++
+	i.Setback = nil
 	if i.Failures >= t.p.in.Settings.Attempts {
 		t.giveUpInterrupt(e, "failed in every attempt")
 		return
@@ -195,8 +210,7 @@ func (t *turn) countInterruptFailure(e Execution) {
 
 func (t *turn) retryInterrupt() {
 	i := t.rec.Interrupt
-	at := t.p.in.Now.Add(t.p.in.Settings.RetryBackoff << max(0, min(i.Failures-1, 10)))
-	i.NotBefore = &at
+	i.NotBefore = t.after(t.p.in.Settings.RetryBackoff << max(0, min(i.Failures-1, 10)))
 }
 
 // giveUpInterrupt makes the turn fail. The request stays on the record: should the node come back late, it is proven
@@ -237,7 +251,7 @@ func (t *turn) interrupting() {
 	_, seen := t.execution(t.interruptKey())
 	switch {
 	case i.NotBefore != nil && t.waitsForRetry(i.NotBefore):
-		t.because(RetryBackoff, "", "the next attempt of the interrupt is due at "+i.NotBefore.UTC().Format(time.RFC3339))
+		t.becauseInterruptWaits(i)
 	case i.NotBefore != nil && t.m.node.Ready && t.passGates():
 		i.Attempt++
 		i.NotBefore, i.At, i.BootIDBefore = nil, t.p.in.Now, t.m.node.BootID
@@ -249,4 +263,12 @@ func (t *turn) interrupting() {
 	case i.NotBefore == nil || !t.m.node.Ready:
 		t.becauseInterrupting()
 	}
+}
+
+func (t *turn) becauseInterruptWaits(i *noderecord.Interrupt) {
+	if s := i.Setback; s != nil {
+		t.because(Code(s.Reason), packageRef(i.Packages[0]), "the "+string(i.Type)+" interrupt: "+setbackSentence(s, *i.NotBefore))
+		return
+	}
+	t.because(RetryBackoff, "", "the next attempt of the interrupt is due at "+i.NotBefore.UTC().Format(time.RFC3339))
 }

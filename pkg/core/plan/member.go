@@ -91,7 +91,7 @@ func (m *member) anyExecution(is func(Execution) bool) bool {
 func (m *member) failure() NodeFailure {
 	f := NodeFailure{Node: m.node.Name, Failure: noderecord.Failure{Reason: string(PackageFailed)}}
 	if m.rec.Failure != nil {
-		f.Failure = *m.rec.Failure
+		f.Failure, f.First = *m.rec.Failure, m.rec.FirstFailure
 	}
 	return f
 }

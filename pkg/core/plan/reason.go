@@ -77,6 +77,18 @@ const (
 	InsufficientResources Code = "InsufficientResources"
 	// ContainerCannotRun: the kubelet cannot create or start a container.
 	ContainerCannotRun Code = "ContainerCannotRun"
+	// CrashLoop: a container fails again and again, and the kubelet starts it again and again.
+	CrashLoop Code = "CrashLoop"
+	// NoPod: nothing makes a pod of the execution's Job.
+	NoPod Code = "NoPod"
+	// PodNotAcknowledged: the execution's pod is bound to the node, and the kubelet does nothing with it.
+	PodNotAcknowledged Code = "PodNotAcknowledged"
+	// PodRefused: the kubelet refused the execution's pod before anything of it ran; it is tried again.
+	PodRefused Code = "PodRefused"
+	// Disrupted: the execution's pod was lost through no fault of the package; it is tried again.
+	Disrupted Code = "Disrupted"
+	// InterruptRefused: the agent found the node not safe to interrupt; it is drained and tried again.
+	InterruptRefused Code = "InterruptRefused"
 	// Dependency: a package waits for one that it depends on.
 	Dependency Code = "Dependency"
 	// Interrupting: the interrupt was requested and is not proven yet.
@@ -97,6 +109,8 @@ const (
 const (
 	// PackageFailed: a stage of a package failed in every attempt.
 	PackageFailed Code = "PackageFailed"
+	// OutOfMemory: a stage used more memory than its container, or the node, has.
+	OutOfMemory Code = "OutOfMemory"
 	// StageTimeout: a stage took longer than it may.
 	StageTimeout Code = "StageTimeout"
 	// InterruptFailed: the interrupt failed, or could not be proven in time.

@@ -46,6 +46,20 @@ func (w *world) trouble(code plan.Code, ago time.Duration) {
 	}
 }
 
+// endWith ends every execution that has not ended, for a cause other than its own exit.
+func (w *world) endWith(cause plan.Code, message string) {
+	for _, j := range w.jobs {
+		if j.Ended() {
+			continue
+		}
+		j.State, j.Cause, j.Message, j.Finished = plan.ExecutionFailed, cause, message, w.in.Now
+		j.Disrupted = cause != plan.OutOfMemory
+		if !j.Disrupted {
+			j.ExitCode = 137
+		}
+	}
+}
+
 func (w *world) edit(name string, f func(*plan.NodeWright)) {
 	for i := range w.in.NodeWrights {
 		if w.in.NodeWrights[i].Name == name {
@@ -211,6 +225,53 @@ var reasonCases = map[plan.Code]reasonCase{
 		w.trouble(plan.ContainerCannotRun, time.Hour)
 		w.pass() // longer than is tolerated: the node has failed
 	}},
+	plan.CrashLoop: {node: "n01", object: "package tuning", message: "package tuning: back-off", arrange: func(w *world) {
+		plain(w)
+		w.pass()
+		w.pass()
+		w.trouble(plan.CrashLoop, time.Hour/2)
+	}},
+	plan.NoPod: {node: "n01", object: "package tuning", message: "package tuning: back-off", arrange: func(w *world) {
+		plain(w)
+		w.pass()
+		w.pass()
+		w.trouble(plan.NoPod, time.Hour/2)
+	}},
+	plan.PodNotAcknowledged: {node: "n01", object: "package tuning", message: "package tuning: back-off", arrange: func(w *world) {
+		plain(w)
+		w.pass()
+		w.pass()
+		w.trouble(plan.PodNotAcknowledged, time.Hour/2)
+	}},
+	plan.PodRefused: {node: "n01", object: "package tuning",
+		message: "package tuning: OutOfcpu: no room (1 of 10 in a row); the next attempt is due at 2026-01-05T09:00:11Z",
+		arrange: func(w *world) { plain(w); w.passAndWork(1); w.pass(); w.endWith(plan.PodRefused, "OutOfcpu: no room") }},
+	plan.Disrupted: {node: "n01", object: "package tuning",
+		message: "package tuning: Evicted: low on disk (1 of 10 in a row); the next attempt is due at 2026-01-05T09:00:11Z",
+		arrange: func(w *world) {
+			plain(w)
+			w.passAndWork(1)
+			w.pass()
+			w.endWith(plan.Disrupted, "Evicted: low on disk")
+		}},
+	plan.InterruptRefused: {node: "n01", object: "package tuning",
+		message: "the reboot interrupt: the node is not cordoned (1 of 10 in a row); the next attempt is due at 2026-01-05T09:00:14Z",
+		arrange: func(w *world) {
+			rebooting(w)
+			w.until(plan.ActionInterrupt)
+			w.endWith(plan.InterruptRefused, "the node is not cordoned")
+		}},
+	plan.OutOfMemory: {node: "n01", object: "package tuning",
+		message: "package tuning, stage apply, exit code 137: killed", arrange: func(w *world) {
+			plain(w)
+			for range 3 {
+				w.until(plan.ActionRun)
+				w.work()
+				w.endWith(plan.OutOfMemory, "killed")
+				w.pass()
+				w.in.Now = w.in.Now.Add(time.Minute)
+			}
+		}},
 	// A cycle is refused before it comes here; should one come all the same, it is named.
 	plan.Dependency: {node: "n01", object: "package top", message: "package base waits for package top", arrange: func(w *world) {
 		w.nodeWright("tune", budgetOnly(1), pkg("base", "1.0.0"), depends(pkg("top", "1.0.0"), "base"))

@@ -20,7 +20,7 @@ func statusOf(c Code) nwv1.Status {
 		return nwv1.StatusPaused
 	case Disabled:
 		return nwv1.StatusDisabled
-	case PackageFailed, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ImagePull, ContainerCannotRun:
+	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ImagePull, ContainerCannotRun, CrashLoop:
 		return nwv1.StatusErroring
 	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
 		return nwv1.StatusBlocked
@@ -80,9 +80,9 @@ func (s *Status) count(m *member) {
 		return
 	}
 	s.Total++
-	failed := m.rec.Outcome == noderecord.Failed && code != Complete && !inProgress(code)
+	failed := failedFor(m.rec, code) || m.rec.Outcome == noderecord.Failed && code != Complete && !inProgress(code)
 	if failed && m.rec.Failure != nil {
-		s.Failures = append(s.Failures, NodeFailure{Node: m.node.Name, Failure: *m.rec.Failure})
+		s.Failures = append(s.Failures, m.failure())
 	}
 	switch status := statusOf(code); {
 	case status == nwv1.StatusComplete:
@@ -106,6 +106,11 @@ func (c Code) goesOn() bool {
 		return true
 	}
 	return false
+}
+
+// failedFor reports whether the code is what the turn failed for, also where it is one that a turn can go on from.
+func failedFor(rec noderecord.Record, c Code) bool {
+	return rec.Outcome == noderecord.Failed && rec.Failure != nil && rec.Failure.Reason == string(c)
 }
 
 func inProgress(c Code) bool { return statusOf(c) == nwv1.StatusInProgress }

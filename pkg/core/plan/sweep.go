@@ -62,9 +62,10 @@ func (p *pass) sweepNode(n *Node, name string) {
 	if anythingApplied(before) {
 		rec := before.Clone()
 		now := p.in.Now
-		rec.Outcome, rec.EndedAt, rec.Interrupt, rec.Failure = noderecord.Released, &now, nil, nil
+		rec.Outcome, rec.EndedAt, rec.Interrupt = noderecord.Released, &now, nil
+		rec.Failure, rec.FirstFailure = nil, nil
 		for pkgName, pkg := range rec.Packages {
-			pkg.Running, pkg.NotBefore = "", nil
+			pkg.Running, pkg.NotBefore, pkg.Setback = "", nil, nil
 			rec.Packages[pkgName] = pkg
 		}
 		d.Record = &rec

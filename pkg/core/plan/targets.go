@@ -59,7 +59,7 @@ func rebased(rec noderecord.Record, nw *NodeWright) noderecord.Record {
 	if rec.NodeWright == nw.UID || rec.NodeWright == "" {
 		return rec
 	}
-	rec.Failure, rec.Healed, rec.Retried = nil, false, ""
+	rec.Failure, rec.FirstFailure, rec.Healed, rec.Retried = nil, nil, false, ""
 	if rec.Outcome == noderecord.Failed {
 		rec.Outcome = noderecord.Released
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
 
@@ -298,5 +299,8 @@ func (t *turn) flush() {
 		t.d.Before = &seen
 	}
 	t.d.Status = statusOf(t.m.code())
+	if failedFor(t.rec, t.m.code()) {
+		t.d.Status = nwv1.StatusErroring
+	}
 	t.m.decide(t.d)
 }

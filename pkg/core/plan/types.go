@@ -193,7 +193,7 @@ type Execution struct {
 	Stage nwv1.Stage
 	// Done are the stages that succeeded with their checks, in order.
 	Done []nwv1.Stage
-	// Trouble is set while the pod cannot run: ImagePull, InsufficientResources, ContainerCannotRun …
+	// Trouble is set while the pod cannot run: see Code.isTrouble.
 	Trouble Code
 	// TroubleMessage is the kubelet's or the scheduler's sentence.
 	TroubleMessage string
@@ -202,10 +202,13 @@ type Execution struct {
 	// ExitCode, Message: of the failed container. Message is the last lines of its log, redacted.
 	ExitCode int32
 	Message  string
-	// Disrupted says that the pod was lost through no fault of the package (eviction, preemption, node loss).
+	// Disrupted says that it did not end by a fault of the package: the pod was lost, or it was refused. Cause says which.
 	Disrupted bool
 	// TimedOut says that a deadline ended it.
 	TimedOut bool
+	// Cause is why it ended without success, where the stage itself is not all there is to say: PodRefused, Disrupted,
+	// InterruptRefused, OutOfMemory, or the trouble in which its deadline found it.
+	Cause Code
 	// Suspended says that it is suspended by a pause.
 	Suspended bool
 	// Created is when its time began to run: when it was created, or let go on after it was suspended.
@@ -430,6 +433,8 @@ type ReasonCount struct {
 type NodeFailure struct {
 	Node string
 	noderecord.Failure
+	// First is the first failure of the turn where that is another one.
+	First *noderecord.Failure
 }
 
 // CompartmentStatus is the state of one compartment.

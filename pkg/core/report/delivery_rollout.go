@@ -98,8 +98,9 @@ func (v NodeWrightView) batch() int32 {
 
 // failureCodes are the reasons of nodes that failed.
 var failureCodes = []plan.Code{
-	plan.PackageFailed, plan.StageTimeout, plan.InterruptFailed, plan.NodeLost, plan.DrainTimeout, plan.ImagePull,
-	plan.ContainerCannotRun,
+	plan.PackageFailed, plan.OutOfMemory, plan.StageTimeout, plan.InterruptFailed, plan.NodeLost, plan.DrainTimeout, plan.ImagePull,
+	plan.ContainerCannotRun, plan.CrashLoop, plan.PodRefused, plan.Disrupted, plan.InterruptRefused, plan.InsufficientResources, plan.NoPod,
+	plan.PodNotAcknowledged,
 }
 
 // failure words the first failed nodes: which, and what happened (package, stage, exit code).

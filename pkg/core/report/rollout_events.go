@@ -200,13 +200,14 @@ func failText(d plan.Decision) string {
 	if d.Record == nil || d.Record.Failure == nil {
 		return "failed under nodewright " + d.NodeWright
 	}
-	return FailureText(plan.NodeFailure{Node: d.Node, Failure: *d.Record.Failure})
+	return FailureText(plan.NodeFailure{Node: d.Node, Failure: *d.Record.Failure, First: d.Record.FirstFailure})
 }
 
 // loudReasons are what a node waits for that people should hear of.
 var loudReasons = map[plan.Code]bool{
 	plan.ProtectedPod: true, plan.DisruptionBudget: true, plan.DrainBlocked: true, plan.ImagePull: true,
-	plan.InsufficientResources: true, plan.ContainerCannotRun: true, plan.RecordUnreadable: true,
+	plan.InsufficientResources: true, plan.ContainerCannotRun: true, plan.RecordUnreadable: true, plan.CrashLoop: true, plan.NoPod: true,
+	plan.PodNotAcknowledged: true, plan.PodRefused: true, plan.Disrupted: true, plan.InterruptRefused: true,
 }
 
 // ReasonEvent is the warning of a node that is held up; found is false for the ordinary course.

@@ -208,7 +208,7 @@ func limit(count int32, nodes []string) []string {
 	return out
 }
 
-// FailureText names node, package, stage and exit code of a failure.
+// FailureText names node, package, stage and exit code of a failure, and the first failure of the turn where that is another one.
 func FailureText(f plan.NodeFailure) string {
 	out := "node " + f.Node + " failed"
 	for _, part := range []struct{ word, value string }{{"package", f.Package}, {"stage", string(f.Stage)}} {
@@ -220,9 +220,14 @@ func FailureText(f plan.NodeFailure) string {
 		out += ", exit code " + strconv.Itoa(int(f.ExitCode))
 	}
 	if f.Message != "" {
-		return out + ": " + f.Message
+		out += ": " + f.Message
+	} else {
+		out += ": " + f.Reason
 	}
-	return out + ": " + f.Reason
+	if f.First != nil {
+		out += "; the first failure was " + plan.FailureSentence(*f.First)
+	}
+	return out
 }
 
 // HaltMessage says which compartments are halted, and why.
