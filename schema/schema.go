@@ -43,3 +43,7 @@ func For(gvk schema.GroupVersionKind) ([]byte, error) {
 	}
 	return nil, fmt.Errorf("find JSON Schema: no kind %s in %s", gvk.Kind, gvk.GroupVersion())
 }
+
+// PackageConfigFile is the schema of a package's config.json in FS. It is written by hand: there is no API type of it. The agent
+// checks more than a schema can say (pkg/agent.ParseConfig), and never less.
+const PackageConfigFile = "package-config.json"

@@ -22,12 +22,12 @@ func run(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var exit *exitError
+	var exit interface{ ExitCode() int }
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &exit):
-		return exit.code // what there is to say was printed
+		return exit.ExitCode() // what there is to say was printed
 	}
 	fmt.Fprintln(streams.ErrOut, "fleetwright:", err)
 	return 1
@@ -41,3 +41,6 @@ type exitError struct {
 
 // Error says why, for tests and logs; run prints nothing.
 func (e *exitError) Error() string { return e.reason }
+
+// ExitCode of the program.
+func (e *exitError) ExitCode() int { return e.code }

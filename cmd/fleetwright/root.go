@@ -28,6 +28,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newValidate(streams),
 		newSimulate(streams),
 		newExplain(streams),
+		newPackage(streams),
 	)
 	return root
 }

@@ -135,7 +135,7 @@ type stage struct {
 
 // load reads the package that the pod copied to the host.
 func (a *Agent) load(inv Invocation) (*stage, error) {
-	data, err := a.Root.ReadFile(path.Join(inv.CopyDir, "config.json"))
+	data, err := a.Root.ReadFile(path.Join(inv.CopyDir, configFile))
 	if err != nil {
 		return nil, fmt.Errorf("read package: no config.json in %s: %w", inv.CopyDir, pathless(err))
 	}
@@ -144,7 +144,7 @@ func (a *Agent) load(inv Invocation) (*stage, error) {
 		return nil, fmt.Errorf("read package: %w", err)
 	}
 	for _, warning := range cfg.Warnings {
-		a.logf("warning: %s", warning)
+		a.logf("warning: %s: %s", configFile, warning)
 	}
 	if want := a.Settings.Resource.Version; !sameVersion(want, cfg.Version) {
 		return nil, fmt.Errorf("read package: the NodeWright asks for version %s of %s, but the image holds %s %s",

@@ -27,6 +27,9 @@ const (
 
 const checkSuffix = "-check"
 
+// configFile is the package's description, in its copy directory.
+const configFile = "config.json"
+
 var workModes = []Mode{ModeApply, ModeConfig, ModePostInterrupt, ModeUpgrade, ModeUninstall}
 
 // Modes are all modes that have steps: each of the five and its check.
@@ -56,11 +59,13 @@ type Config struct {
 	ExpectedConfigFiles []string
 	Modes               map[Mode][]Step
 	// Warnings are oddities that stop nothing.
-	Warnings []string
+	Warnings []Problem
 }
 
 // Step is one program of a mode.
 type Step struct {
+	// Line of config.json where the step begins.
+	Line int
 	Name string
 	// Path below skyhook_dir.
 	Path string
@@ -79,16 +84,16 @@ type Step struct {
 	Env map[string]string
 }
 
-// ParseConfig reads and checks config.json. The error names every problem with its line and field.
+// ParseConfig reads and checks config.json. The error is a *[ConfigError] that names every problem with its line and field.
 func ParseConfig(data []byte) (*Config, error) {
 	var found problems
 	root, err := parseDocument(data, &found)
 	if err != nil {
-		return nil, fmt.Errorf("config.json: %w", err)
+		return nil, err
 	}
 	r := configReader{&found}
 	if root.kind != "object" {
-		return nil, fmt.Errorf("config.json: line %d: must be an object, not %s", root.line, root.kind)
+		return nil, &ConfigError{[]Problem{{Line: root.line, Text: "must be an object, not " + root.kind}}}
 	}
 	cfg := &Config{
 		SchemaVersion: r.text(root, "", "schema_version"), Name: r.text(root, "", "package_name"),
@@ -96,7 +101,7 @@ func ParseConfig(data []byte) (*Config, error) {
 	}
 	cfg.Modes = r.modes(root, cfg)
 	r.rules(root, cfg)
-	return cfg, found.err("config.json")
+	return cfg, found.err()
 }
 
 type configReader struct{ *problems }
@@ -239,13 +244,13 @@ var (
 
 func (r configReader) step(n *node, at string, cfg *Config) Step {
 	s := Step{
-		Name: r.text(n, at, "name"), Path: r.text(n, at, "path"), Arguments: r.texts(n, at, "arguments"),
+		Line: n.line, Name: r.text(n, at, "name"), Path: r.text(n, at, "path"), Arguments: r.texts(n, at, "arguments"),
 		ReturnCodes: r.codes(n, at, "returncodes"), OnHost: r.flag(n, at, "on_host"),
 		HandlesRepeats: r.flag(n, at, "idempotence"), Upgrade: r.flag(n, at, "upgrade_step"), Env: r.environment(n, at),
 	}
 	for _, name := range n.names() {
 		if !slices.Contains(stepFields, name) {
-			cfg.Warnings = append(cfg.Warnings, fmt.Sprintf("config.json: line %d: %s: unknown field, ignored", n.fields[name].line, join(at, name)))
+			cfg.Warnings = append(cfg.Warnings, Problem{n.fields[name].line, join(at, name), "unknown field, ignored"})
 		}
 	}
 	r.stepRules(n, at, s)

@@ -15,8 +15,8 @@ func configJSON(modes string) string {
 "modes":{` + modes + `}}`
 }
 
-func TestParseConfig(t *testing.T) {
-	cfg, err := ParseConfig([]byte(`{
+// fullConfig uses every field.
+const fullConfig = `{
   "schema_version": "v1", "package_name": "nvidia_tuned", "package_version": "0.9.0-rc.1+build.7",
   "expected_config_files": ["accelerator"], "root_dir": "root_dir", "something": {"else": [1, null]},
   "modes": {
@@ -27,22 +27,28 @@ func TestParseConfig(t *testing.T) {
     "upgrade-check": [` + goodStep + `],
     "uninstall": []
   }
-}`))
+}`
+
+func TestParseConfig(t *testing.T) {
+	cfg, err := ParseConfig([]byte(fullConfig))
 	require.NoError(t, err)
 	require.Equal(t, "nvidia_tuned 0.9.0-rc.1+build.7", cfg.Name+" "+cfg.Version)
 	require.Equal(t, []string{"accelerator"}, cfg.ExpectedConfigFiles)
 	require.Equal(t, []Step{{
 		Name: "one", Path: "steps/one.sh", Arguments: []string{"a", "env:B"}, ReturnCodes: []int{0, 3}, OnHost: true,
-		Env: map[string]string{"X": "1"},
+		Env: map[string]string{"X": "1"}, Line: 5,
 	}}, cfg.Modes[ModeApply])
 	require.True(t, cfg.Modes[ModeUpgrade][0].Upgrade)
-	require.Equal(t, []string{"config.json: line 6: modes.apply[0].requires_interrupt: unknown field, ignored"}, cfg.Warnings)
+	require.Equal(t, []Problem{{6, "modes.apply[0].requires_interrupt", "unknown field, ignored"}}, cfg.Warnings)
 }
 
-func TestParseConfigNamesEveryProblem(t *testing.T) {
+type badConfig struct{ json, want string }
+
+// badConfigs are texts with the exact error of each.
+func badConfigs() map[string]badConfig {
 	both := `"apply":[` + goodStep + `],"apply-check":[` + goodStep + `]`
 	change := func(old, to string) string { return strings.Replace(configJSON(both), old, to, 1) }
-	for name, c := range map[string]struct{ json, want string }{
+	return map[string]badConfig{
 		"no JSON":         {"{\n\"a\": tru }", "config.json: line 2: not JSON: invalid character ' ' in literal true (expecting 'e')"},
 		"cut short":       {"{\n\"a\": 1", "config.json: line 2: the JSON text ends too early"},
 		"text after":      {configJSON(both) + "\n{}", "config.json: line 3: more text after the end of the JSON object"},
@@ -72,7 +78,11 @@ func TestParseConfigNamesEveryProblem(t *testing.T) {
 			"config.json: line 2: modes.apply[0].upgrade_step: may be true in upgrade and upgrade-check only"},
 		"two at once": {change(`"v1","package_name":"tuning"`, `1,"package_name":null`),
 			"config.json: line 1: schema_version: must be string, not number; line 1: package_name: must be string, not null"},
-	} {
+	}
+}
+
+func TestParseConfigNamesEveryProblem(t *testing.T) {
+	for name, c := range badConfigs() {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseConfig([]byte(c.json))
 			require.EqualError(t, err, c.want)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // node is one JSON value with the line it begins on. encoding/json keeps neither lines nor duplicate keys.
@@ -39,7 +38,7 @@ func parseDocument(data []byte, found *problems) (*node, error) {
 		return nil, r.syntax(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("line %d: more text after the end of the JSON object", r.line())
+		return nil, r.problem("more text after the end of the JSON object")
 	}
 	return root, nil
 }
@@ -50,9 +49,13 @@ func (r documentReader) line() int {
 
 func (r documentReader) syntax(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("line %d: the JSON text ends too early", r.line())
+		return r.problem("the JSON text ends too early")
 	}
-	return fmt.Errorf("line %d: not JSON: %w", r.line(), err)
+	return r.problem("not JSON: " + err.Error())
+}
+
+func (r documentReader) problem(text string) error {
+	return &ConfigError{[]Problem{{Line: r.line(), Text: text}}}
 }
 
 func (r documentReader) value(field string, depth int) (*node, error) {
@@ -127,22 +130,3 @@ func join(field, name string) string {
 
 // names of an object's fields, sorted.
 func (n *node) names() []string { return slices.Sorted(maps.Keys(n.fields)) }
-
-// problems collects everything that is wrong, so that a package author sees all of it at once.
-type problems struct{ lines []string }
-
-func (p *problems) add(line int, field, problem string) {
-	at := ""
-	if line > 0 {
-		at = fmt.Sprintf("line %d: ", line)
-	}
-	p.lines = append(p.lines, strings.TrimSpace(at+field+": "+problem))
-}
-
-// err is nil if nothing was found.
-func (p *problems) err(file string) error {
-	if len(p.lines) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %s", file, strings.Join(p.lines, "; "))
-}

@@ -53,7 +53,43 @@ func Build(s Spec) (v1.Image, error) {
 	if s.Architecture == "" {
 		return nil, errors.New("build image: no architecture (example: amd64)")
 	}
-	data, err := s.layer()
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err := appendLayer(base, s.Files, s.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	return configure(img, func(file *v1.ConfigFile) {
+		file.OS, file.Architecture = "linux", s.Architecture
+		file.Config = v1.Config{User: s.User, Entrypoint: s.Entrypoint, Env: s.Env, Labels: s.Labels}
+	})
+}
+
+// Layer is what is put on top of an image.
+type Layer struct {
+	// Files by absolute path.
+	Files map[string]File
+	// Labels are added to the base's.
+	Labels map[string]string
+}
+
+// Extend puts a layer on top of a base. Everything else of the base stays, but the time when it was made.
+func Extend(base v1.Image, l Layer) (v1.Image, error) {
+	img, err := appendLayer(base, l.Files, nil)
+	if err != nil {
+		return nil, err
+	}
+	return configure(img, func(file *v1.ConfigFile) {
+		labels := maps.Clone(file.Config.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, l.Labels)
+		file.Config.Labels = labels
+	})
+}
+
+func appendLayer(base v1.Image, files map[string]File, extra map[string]int64) (v1.Image, error) {
+	data, err := layerOf(files, extra)
 	if err != nil {
 		return nil, fmt.Errorf("build image: %w", err)
 	}
@@ -62,22 +98,21 @@ func Build(s Spec) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build image: %w", err)
 	}
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err := mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{CreatedBy: "fleetwright", Created: v1.Time{Time: epoch}}})
 	if err != nil {
 		return nil, fmt.Errorf("build image: %w", err)
 	}
-	return s.configure(img)
+	return img, nil
 }
 
-func (s Spec) configure(img v1.Image) (v1.Image, error) {
+func configure(img v1.Image, change func(*v1.ConfigFile)) (v1.Image, error) {
 	file, err := img.ConfigFile()
 	if err != nil {
 		return nil, fmt.Errorf("build image: %w", err)
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture, file.Created = "linux", s.Architecture, v1.Time{Time: epoch}
-	file.Config = v1.Config{User: s.User, Entrypoint: s.Entrypoint, Env: s.Env, Labels: s.Labels}
+	file.Created = v1.Time{Time: epoch}
+	change(file)
 	img, err = mutate.ConfigFile(img, file)
 	if err != nil {
 		return nil, fmt.Errorf("build image: %w", err)
@@ -85,9 +120,9 @@ func (s Spec) configure(img v1.Image) (v1.Image, error) {
 	return img, nil
 }
 
-// layer is the tar of all directories and files, parents first.
-func (s Spec) layer() ([]byte, error) {
-	dirs, err := s.allDirs()
+// layerOf is the tar of all directories and files, parents first.
+func layerOf(files map[string]File, extra map[string]int64) ([]byte, error) {
+	dirs, err := allDirs(files, extra)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +134,8 @@ func (s Spec) layer() ([]byte, error) {
 			return nil, fmt.Errorf("add %s: %w", dir, err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
-		if err := addFile(w, name, s.Files[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := addFile(w, name, files[name]); err != nil {
 			return nil, fmt.Errorf("add %s: %w", name, err)
 		}
 	}
@@ -116,9 +151,9 @@ func addFile(w *tar.Writer, name string, f File) error {
 	return err
 }
 
-func (s Spec) allDirs() (map[string]int64, error) {
+func allDirs(files map[string]File, extra map[string]int64) (map[string]int64, error) {
 	dirs := map[string]int64{}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(s.Files)), slices.Collect(maps.Keys(s.Dirs))) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(files)), slices.Collect(maps.Keys(extra))) {
 		if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
 			return nil, fmt.Errorf("path %q must be absolute and clean (example: /etc/passwd)", name)
 		}
@@ -126,7 +161,7 @@ func (s Spec) allDirs() (map[string]int64, error) {
 			dirs[dir] = 0o755
 		}
 	}
-	maps.Copy(dirs, s.Dirs)
+	maps.Copy(dirs, extra)
 	return dirs, nil
 }
 

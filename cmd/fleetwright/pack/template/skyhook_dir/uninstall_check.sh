@@ -1,0 +1,3 @@
+#!/bin/sh
+set -eu
+test ! -e /etc/NAME

@@ -1,0 +1,4 @@
+#!/bin/sh
+set -eu
+. "$STEP_ROOT/lib.sh"
+wanted | cmp - "$target"

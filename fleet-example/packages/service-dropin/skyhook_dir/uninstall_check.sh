@@ -1,0 +1,5 @@
+#!/bin/sh
+set -eu
+service=$(cat "$SKYHOOK_DIR/configmaps/service")
+target="/etc/systemd/system/$service.service.d/50-fleetwright.conf"
+test ! -e "$target"
