@@ -1,5 +1,6 @@
 // Command images builds the container images of Fleetwright as OCI image layouts, with nothing but the Go toolchain: static
-// binaries on an empty base. It is what `make images` calls.
+// binaries on an empty base, each with the list of modules that it was linked from (SPDX), which is also written beside it. It is
+// what `make images` calls.
 //
 //	go run ./test/images [-out bin/images] [-arch amd64] [-tag dev] [reconciler] [agent]
 //
@@ -67,6 +68,11 @@ func build(o options, name string) error {
 	if err != nil {
 		return err
 	}
+	sbom, err := oci.SBOM(name, o.tag, binary)
+	if err != nil {
+		return err
+	}
+	spec.Files["/usr/share/sbom/"+name+".spdx.json"] = oci.File{Data: sbom, Mode: 0o644}
 	img, err := oci.Build(spec)
 	if err != nil {
 		return err
@@ -76,6 +82,9 @@ func build(o options, name string) error {
 	digest, err := oci.WriteLayout(dir, img, reference)
 	if err != nil {
 		return err
+	}
+	if err := os.WriteFile(dir+".spdx.json", sbom, 0o644); err != nil {
+		return fmt.Errorf("write list of modules: %w", err)
 	}
 	fmt.Printf("%s@%s\t%s\t%.1f MiB\n", reference, digest, dir, float64(len(binary))/(1<<20))
 	return nil
@@ -98,7 +107,7 @@ func compile(name, arch string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// agent runs as root in a privileged container, and its programs are the host's: the image holds the binary alone.
+// agent runs as root in a privileged container, and its programs are the host's: the image holds the binary, and what it was made of.
 func agent(o options, binary []byte) (oci.Spec, error) {
 	return oci.Spec{
 		Architecture: o.arch, Entrypoint: []string{"/fleetwright-agent"}, Labels: labels("on-node executor"),
