@@ -96,6 +96,9 @@ type Rollout struct {
 	EvictAgain time.Duration
 	// Timeout bounds each call that waits for the API server. Default 30s.
 	Timeout time.Duration
+	// KeepSucceeded and KeepFailed are how long a finished Job stays, for its logs, once its batch has settled. Default 1h and
+	// 24h.
+	KeepSucceeded, KeepFailed time.Duration
 
 	wake     chan struct{}
 	wakeOnce sync.Once

@@ -185,7 +185,7 @@ func TestExecutionsOfGoneNodesAreStranded(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, w.log, "strand [pending]")
 	settledLedger := fleetv1.LedgerSpec{}
-	require.Equal(t, []string{"ended", "done"}, disposable(plan.Input{Now: noon, Orphans: w.in.Orphans}, settledLedger),
+	require.Equal(t, []string{"ended", "done"}, (&Rollout{}).retention().disposable(plan.Input{Now: noon, Orphans: w.in.Orphans}, settledLedger),
 		"once nothing can be judged by it, a stranded Job goes too")
 }
 
@@ -196,9 +196,9 @@ func TestJobThatIsNotRecordedStays(t *testing.T) {
 		Round: 1, Packages: map[string]noderecord.Package{"tuning": {Running: string(plan.PhaseInstall)}},
 	}}, Executions: []plan.Execution{{ExecutionKey: key, Name: "job", State: plan.ExecutionSucceeded, Finished: noon.Add(-48 * time.Hour)}}}
 	in := plan.Input{Now: noon, Nodes: []plan.Node{node}}
-	require.Empty(t, disposable(in, fleetv1.LedgerSpec{}))
+	require.Empty(t, (&Rollout{}).retention().disposable(in, fleetv1.LedgerSpec{}))
 	node.Records["tune"].Packages["tuning"] = noderecord.Package{}
-	require.Equal(t, []string{"job"}, disposable(in, fleetv1.LedgerSpec{}))
+	require.Equal(t, []string{"job"}, (&Rollout{}).retention().disposable(in, fleetv1.LedgerSpec{}))
 }
 
 func TestUsedSnapshots(t *testing.T) {

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,17 +13,60 @@ import (
 
 // RolloutMetrics are the rollout's metrics. A nil one counts nothing.
 type RolloutMetrics struct {
-	status, nodes, reasons, round                                         *prometheus.GaugeVec
-	matched, ceiling, inProgress, completed, failed, currentBatch, halted *prometheus.GaugeVec
-	passes, decisions, evictions                                          *prometheus.CounterVec
-	seconds                                                               prometheus.Histogram
+	gauges                       gaugeSnapshot
+	passes, decisions, evictions *prometheus.CounterVec
+	seconds                      prometheus.Histogram
 }
 
 // NewRolloutMetrics makes the metrics and registers them.
 func NewRolloutMetrics(registry prometheus.Registerer) (*RolloutMetrics, error) {
+	m := &RolloutMetrics{
+		passes:    counter(report.MetricPasses, "Passes of the rollout loop.", "result"),
+		decisions: counter(report.MetricDecisions, "Decisions carried out.", "action", "result"),
+		evictions: counter(report.MetricEvictions, "Evictions asked for.", "result"),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: report.MetricPassSeconds, Help: "Duration of a pass.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+		}),
+	}
+	m.gauges.set(newGauges())
+	for _, c := range []prometheus.Collector{&m.gauges, m.passes, m.decisions, m.evictions, m.seconds} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// gaugeSnapshot shows the gauges of the newest pass, all or none of them: a scrape in the middle of a pass sees those of the
+// pass before, and what is gone is gone at once.
+type gaugeSnapshot struct{ current atomic.Pointer[gauges] }
+
+func (s *gaugeSnapshot) set(g *gauges) { s.current.Store(g) }
+
+// Describe implements prometheus.Collector.
+func (s *gaugeSnapshot) Describe(out chan<- *prometheus.Desc) {
+	for _, v := range s.current.Load().all() {
+		v.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *gaugeSnapshot) Collect(out chan<- prometheus.Metric) {
+	for _, v := range s.current.Load().all() {
+		v.Collect(out)
+	}
+}
+
+// gauges are the gauges of one pass. They are filled before anybody sees them and not changed afterwards.
+type gauges struct {
+	status, nodes, reasons, round                                         *prometheus.GaugeVec
+	matched, ceiling, inProgress, completed, failed, currentBatch, halted *prometheus.GaugeVec
+}
+
+func newGauges() *gauges {
 	nodeWright := []string{report.MetricNodeWright}
 	compartment := []string{report.MetricNodeWright, report.MetricCompartment}
-	m := &RolloutMetrics{
+	return &gauges{
 		status:       gauge(report.MetricStatus, "1 for the current status of a NodeWright.", append(nodeWright, "status")),
 		nodes:        gauge(report.MetricNodes, "Targeted nodes by state.", append(nodeWright, "state")),
 		reasons:      gauge(report.MetricReasons, "Nodes that are not complete by reason.", append(nodeWright, "reason")),
@@ -34,19 +78,13 @@ func NewRolloutMetrics(registry prometheus.Registerer) (*RolloutMetrics, error) 
 		failed:       gauge(report.MetricFailed, "Failed nodes.", compartment),
 		currentBatch: gauge(report.MetricBatch, "Number of the newest batch.", compartment),
 		halted:       gauge(report.MetricHalted, "1 while nobody may be admitted because batches failed.", compartment),
-		passes:       counter(report.MetricPasses, "Passes of the rollout loop.", "result"),
-		decisions:    counter(report.MetricDecisions, "Decisions carried out.", "action", "result"),
-		evictions:    counter(report.MetricEvictions, "Evictions asked for.", "result"),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: report.MetricPassSeconds, Help: "Duration of a pass.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
-		}),
 	}
-	for _, c := range append(m.gauges(), m.passes, m.decisions, m.evictions, m.seconds) {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
+}
+
+func (g *gauges) all() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{
+		g.status, g.nodes, g.reasons, g.round, g.matched, g.ceiling, g.inProgress, g.completed, g.failed, g.currentBatch, g.halted,
 	}
-	return m, nil
 }
 
 func gauge(name, help string, labels []string) *prometheus.GaugeVec {
@@ -55,20 +93,6 @@ func gauge(name, help string, labels []string) *prometheus.GaugeVec {
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-func (m *RolloutMetrics) vectors() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{
-		m.status, m.nodes, m.reasons, m.round, m.matched, m.ceiling, m.inProgress, m.completed, m.failed, m.currentBatch, m.halted,
-	}
-}
-
-func (m *RolloutMetrics) gauges() []prometheus.Collector {
-	var out []prometheus.Collector
-	for _, v := range m.vectors() {
-		out = append(out, v)
-	}
-	return out
 }
 
 func (m *RolloutMetrics) pass(d time.Duration, err error) {
@@ -99,45 +123,44 @@ func result(err error, conflict bool) string {
 	return "ok"
 }
 
-// statuses sets the gauges anew, so that nothing is left of what is gone.
+// statuses makes the gauges anew, so that nothing is left of what is gone.
 func (m *RolloutMetrics) statuses(all []plan.Status) {
 	if m == nil {
 		return
 	}
-	for _, v := range m.vectors() {
-		v.Reset()
-	}
+	g := newGauges()
 	for _, s := range all {
-		m.one(s)
+		g.one(s)
 	}
+	m.gauges.set(g)
 }
 
-func (m *RolloutMetrics) one(s plan.Status) {
+func (g *gauges) one(s plan.Status) {
 	for _, word := range []nwv1.Status{
 		nwv1.StatusUnknown, nwv1.StatusComplete, nwv1.StatusBlocked, nwv1.StatusWaiting, nwv1.StatusDisabled, nwv1.StatusPaused,
 		nwv1.StatusInProgress, nwv1.StatusErroring,
 	} {
-		m.status.WithLabelValues(s.NodeWright, string(word)).Set(truth(s.Status == word))
+		g.status.WithLabelValues(s.NodeWright, string(word)).Set(truth(s.Status == word))
 	}
 	for state, n := range map[string]int32{
 		"complete": s.Complete, "in_progress": s.InProgress, "failed": s.Failed, "waiting": s.Waiting, "blocked": s.Blocked,
 	} {
-		m.nodes.WithLabelValues(s.NodeWright, state).Set(float64(n))
+		g.nodes.WithLabelValues(s.NodeWright, state).Set(float64(n))
 	}
 	for _, reason := range s.Reasons {
-		m.reasons.WithLabelValues(s.NodeWright, string(reason.Code)).Set(float64(reason.Count))
+		g.reasons.WithLabelValues(s.NodeWright, string(reason.Code)).Set(float64(reason.Count))
 	}
-	m.round.WithLabelValues(s.NodeWright).Set(float64(s.Round))
+	g.round.WithLabelValues(s.NodeWright).Set(float64(s.Round))
 	for _, c := range s.Compartments {
-		m.compartment(s.NodeWright, c)
+		g.compartment(s.NodeWright, c)
 	}
 }
 
-func (m *RolloutMetrics) compartment(nodeWright string, c plan.CompartmentStatus) {
+func (g *gauges) compartment(nodeWright string, c plan.CompartmentStatus) {
 	for vector, value := range map[*prometheus.GaugeVec]float64{
-		m.matched: float64(c.Matched), m.ceiling: float64(c.Ceiling), m.inProgress: float64(c.InUse),
-		m.completed: float64(c.Complete), m.failed: float64(c.Failed), m.currentBatch: float64(c.Batch),
-		m.halted: truth(c.Halt != nil),
+		g.matched: float64(c.Matched), g.ceiling: float64(c.Ceiling), g.inProgress: float64(c.InUse),
+		g.completed: float64(c.Complete), g.failed: float64(c.Failed), g.currentBatch: float64(c.Batch),
+		g.halted: truth(c.Halt != nil),
 	} {
 		vector.WithLabelValues(nodeWright, c.Name).Set(value)
 	}

@@ -14,10 +14,17 @@ const (
 	sweepEvery = time.Minute
 	// tidyEvery is how often stored definitions and configurations are looked through.
 	tidyEvery = 10 * time.Minute
-	// keepSucceeded and keepFailed are how long a finished Job stays once its batch has settled, for its logs.
+	// keepSucceeded and keepFailed are the defaults of KeepSucceeded and KeepFailed.
 	keepSucceeded = time.Hour
 	keepFailed    = 24 * time.Hour
 )
+
+// retention is how long finished Jobs stay.
+type retention struct{ succeeded, failed time.Duration }
+
+func (r *Rollout) retention() retention {
+	return retention{orDefault(r.KeepSucceeded, keepSucceeded), orDefault(r.KeepFailed, keepFailed)}
+}
 
 // discard deletes the Jobs of settled batches that ended a while ago.
 func (r *Rollout) discard(ctx context.Context, in plan.Input) error {
@@ -25,7 +32,7 @@ func (r *Rollout) discard(ctx context.Context, in plan.Input) error {
 		return nil
 	}
 	r.memory.swept = in.Now
-	jobs := disposable(in, r.memory.ledger)
+	jobs := r.retention().disposable(in, r.memory.ledger)
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -39,17 +46,17 @@ func (r *Rollout) discard(ctx context.Context, in plan.Input) error {
 
 // disposable are the Jobs that no verdict and no record can need any more: finished ones after a while, and those whose
 // node is gone and that will therefore never finish.
-func disposable(in plan.Input, ledger fleetv1.LedgerSpec) []string {
+func (k retention) disposable(in plan.Input, ledger fleetv1.LedgerSpec) []string {
 	var out []string
 	for i := range in.Nodes {
 		for _, e := range in.Nodes[i].Executions {
-			if e.Ended() && outlived(e, in.Now) && settled(e, ledger) && !awaited(e, in.Nodes[i]) {
+			if e.Ended() && k.outlived(e, in.Now) && settled(e, ledger) && !awaited(e, in.Nodes[i]) {
 				out = append(out, e.Name)
 			}
 		}
 	}
 	for _, e := range in.Orphans {
-		if (e.Ended() && outlived(e, in.Now) || e.Suspended) && settled(e, ledger) {
+		if (e.Ended() && k.outlived(e, in.Now) || e.Suspended) && settled(e, ledger) {
 			out = append(out, e.Name)
 		}
 	}
@@ -57,10 +64,10 @@ func disposable(in plan.Input, ledger fleetv1.LedgerSpec) []string {
 }
 
 // outlived: it ended longer ago than its logs are kept.
-func outlived(e plan.Execution, now time.Time) bool {
-	keep := keepSucceeded
+func (k retention) outlived(e plan.Execution, now time.Time) bool {
+	keep := k.succeeded
 	if e.State == plan.ExecutionFailed {
-		keep = keepFailed
+		keep = k.failed
 	}
 	return now.Sub(e.Finished) > keep
 }

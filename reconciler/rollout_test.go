@@ -335,7 +335,7 @@ func TestDisposable(t *testing.T) {
 		"nodewright is gone": {func(e *plan.Execution) { e.NodeWright = "gone" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := disposable(plan.Input{Now: noon, Orphans: []plan.Execution{execution(c.change)}}, ledger)
+			got := (&Rollout{}).retention().disposable(plan.Input{Now: noon, Orphans: []plan.Execution{execution(c.change)}}, ledger)
 			require.Equal(t, c.want, len(got) == 1)
 		})
 	}

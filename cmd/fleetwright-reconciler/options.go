@@ -32,6 +32,8 @@ type options struct {
 	retryBackoff     time.Duration
 	pullTolerance    time.Duration
 	drainRetry       time.Duration
+	keepSucceeded    time.Duration
+	keepFailed       time.Duration
 	metricsAddress   string
 	probeAddress     string
 	webhookAddress   string
@@ -56,6 +58,8 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	f.DurationVar(&o.retryBackoff, "retry-backoff", 10*time.Second, "wait before the second attempt; it doubles")
 	f.DurationVar(&o.pullTolerance, "pull-tolerance", time.Minute, "how long an image may fail to be pulled before the node counts as failed")
 	f.DurationVar(&o.drainRetry, "drain-retry", 5*time.Second, "how often a drain looks again")
+	f.DurationVar(&o.keepSucceeded, "keep-succeeded", time.Hour, "how long a Job that succeeded stays, for its log, once its batch has ended")
+	f.DurationVar(&o.keepFailed, "keep-failed", 24*time.Hour, "how long a Job that failed stays, for its log, once its batch has ended")
 	f.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address of /metrics; 0 is off")
 	f.StringVar(&o.probeAddress, "probe-address", ":8081", "address of /healthz and /readyz; 0 is off")
 	f.StringVar(&o.webhookAddress, "webhook-address", "", "address for push notifications of forges; empty is off")
@@ -108,7 +112,8 @@ func (o options) check() error {
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-	}{{"--retry-backoff", o.retryBackoff}, {"--pull-tolerance", o.pullTolerance}, {"--drain-retry", o.drainRetry}} {
+	}{{"--retry-backoff", o.retryBackoff}, {"--pull-tolerance", o.pullTolerance}, {"--drain-retry", o.drainRetry},
+		{"--keep-succeeded", o.keepSucceeded}, {"--keep-failed", o.keepFailed}} {
 		if d.value <= 0 {
 			return fmt.Errorf("%s: %s is too short (allowed: more than 0)", d.flag, d.value)
 		}

@@ -29,6 +29,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		"many attempts":  {[]string{"--agent-image=a", "--attempts=4294967297"}, "--attempts: 4294967297 is out of range (allowed: 1 to 100)"},
 		"drain retry":    {[]string{"--agent-image=a", "--drain-retry=-5s"}, "--drain-retry: -5s is too short (allowed: more than 0)"},
 		"back-off":       {[]string{"--agent-image=a", "--retry-backoff=0s"}, "--retry-backoff: 0s is too short (allowed: more than 0)"},
+		"keep":           {[]string{"--agent-image=a", "--keep-failed=0s"}, "--keep-failed: 0s is too short (allowed: more than 0)"},
 		"host root":      {[]string{"--agent-image=a", "--host-root=x"}, `--host-root: "x" is not an absolute path`},
 		"log level":      {[]string{"--agent-image=a", "--log-level=loud"}, `--log-level: "loud" is not a level (allowed: debug, info, warn, error)`},
 		"lease":          {[]string{"--agent-image=a", "--lease-duration=1s"}, "--lease-duration: 1s is too short (allowed: 3s or more)"},

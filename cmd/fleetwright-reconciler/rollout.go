@@ -35,6 +35,7 @@ func addRollout(ctx context.Context, m manager.Manager, o options, log *slog.Log
 		Statuses: cluster.NewStatuses(m.GetCache(), m.GetClient()),
 		Events:   cluster.NewEvents(m.GetEventRecorder("fleetwright")),
 		Metrics:  counts, Log: log.With("loop", "rollout"), Now: time.Now, Settings: planSettings(o),
+		KeepSucceeded: o.keepSucceeded, KeepFailed: o.keepFailed,
 		Standby: cluster.NewRivals(client, time.Now).Active,
 	}
 	if err := cluster.Wake(ctx, m.GetCache(), loop.Wake); err != nil {
