@@ -120,6 +120,7 @@ type memory struct {
 	// occupancy of the NodeWrights that asked for it in the last pass.
 	occupancy occupancyMemory
 	reasons   map[reasonKey]plan.Code
+	refused   map[plan.RefusedRequest]bool
 	swept     time.Time // Jobs
 	tidied    time.Time // stored definitions and configurations
 }

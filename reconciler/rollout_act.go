@@ -91,6 +91,9 @@ func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
 		}
 	}
 	log.Info("decision carried out", "started", outcome.Started, "stopped", outcome.Stopped)
+	if e, ok := report.AskedEvent(d); ok {
+		r.Events.Emit(e)
+	}
 	if e, ok := report.DecisionEvent(d); ok {
 		r.Events.Emit(e)
 	}

@@ -213,27 +213,3 @@ func TestUsedSnapshots(t *testing.T) {
 	_, known = usedSnapshots(in)
 	require.False(t, known, "a record that cannot be read may name any")
 }
-
-// A retry is done when each node that failed was admitted again since.
-func TestRetryIsEchoedWhenItIsDone(t *testing.T) {
-	failed := func(token string) plan.Node {
-		return plan.Node{Name: "n", Records: map[string]noderecord.Record{"tune": {
-			NodeWright: "nw", Round: 2, Batch: 1, Outcome: noderecord.Failed, Retried: token,
-		}}}
-	}
-	in := plan.Input{NodeWrights: []plan.NodeWright{{Name: "tune", UID: "nw"}}}
-	out := plan.Output{Reasons: []plan.Reason{{NodeWright: "tune", Node: "n"}}}
-	s := plan.Status{NodeWright: "tune", UID: "nw", Round: 2}
-	require.Empty(t, retried(in, out, s), "nobody asked")
-	in.NodeWrights[0].Retry = "today"
-	require.Equal(t, "today", retried(in, out, s), "nothing failed")
-	in.Nodes = []plan.Node{failed("yesterday")}
-	require.Empty(t, retried(in, out, s), "the node has not had its turn")
-	require.Equal(t, "today", retried(in, plan.Output{}, s), "a node that is not targeted any more gets none")
-	in.Nodes = []plan.Node{failed("today")}
-	require.Equal(t, "today", retried(in, out, s), "it had its turn, and failed again")
-	s.Round = 3
-	in.Nodes = []plan.Node{failed("yesterday")}
-	require.Equal(t, "today", retried(in, out, s), "what failed in an earlier round is retried by this one anyway")
-	require.Equal(t, map[string]string{"retry": "today"}, withRequest(nil, fleetv1.VerbRetry, "today"))
-}

@@ -3,12 +3,9 @@ package reconciler
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
-	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
@@ -30,10 +27,7 @@ func (r *Rollout) report(ctx context.Context, in plan.Input, out plan.Output) er
 		if !ok || old.UID != s.UID {
 			continue
 		}
-		handled := report.Handled(old.Status.HandledRequests, r.memory.ledger.Rollouts[s.NodeWright])
-		if token := retried(in, out, s); token != "" {
-			handled = withRequest(handled, fleetv1.VerbRetry, token)
-		}
+		handled := report.Handled(old.Status.HandledRequests, r.memory.ledger.Rollouts[s.NodeWright], s.Requests)
 		status := report.NodeWrightStatus(s, old.Status, handled, in.Now)
 		if equality.Semantic.DeepEqual(old.Status, status) {
 			continue
@@ -47,36 +41,20 @@ func (r *Rollout) report(ctx context.Context, in plan.Input, out plan.Output) er
 		}
 	}
 	r.reportReasons(in, out)
+	r.reportRefused(out)
 	return errors.Join(errs...)
 }
 
-// retried is the token of a NodeWright's retry annotation once no node has to be retried for it any more: each that failed in
-// this round was admitted again since. Empty: there is none, or it is not done.
-func retried(in plan.Input, out plan.Output, s plan.Status) string {
-	i := slices.IndexFunc(in.NodeWrights, func(nw plan.NodeWright) bool { return nw.Name == s.NodeWright })
-	if i < 0 || in.NodeWrights[i].Retry == "" {
-		return ""
-	}
-	token, targeted := in.NodeWrights[i].Retry, map[string]bool{}
-	for _, reason := range out.Reasons {
-		targeted[reason.Node] = targeted[reason.Node] || reason.NodeWright == s.NodeWright
-	}
-	for i := range in.Nodes {
-		record := in.Nodes[i].Records[s.NodeWright]
-		failed := record.Outcome == noderecord.Failed && record.Round == s.Round && record.NodeWright == s.UID
-		if failed && targeted[in.Nodes[i].Name] && record.Retried != token {
-			return ""
+// reportRefused tells of each request on a node that is newly seen and cannot be met.
+func (r *Rollout) reportRefused(out plan.Output) {
+	next := make(map[plan.RefusedRequest]bool, len(out.RefusedRequests))
+	for _, refused := range out.RefusedRequests {
+		next[refused] = true
+		if !r.memory.refused[refused] {
+			r.Events.Emit(report.RefusedEvent(refused))
 		}
 	}
-	return token
-}
-
-func withRequest(handled map[string]string, verb, token string) map[string]string {
-	if handled == nil {
-		handled = map[string]string{}
-	}
-	handled[verb] = token
-	return handled
+	r.memory.refused = next
 }
 
 // reportReasons tells of each node that is newly held up.

@@ -30,5 +30,6 @@ func newRoot(streams Streams) *cobra.Command {
 		newExplain(streams),
 		newPackage(streams),
 	)
+	root.AddCommand(newVerbs(streams)...)
 	return root
 }

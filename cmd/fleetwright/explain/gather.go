@@ -180,3 +180,9 @@ func exists(target Target, in plan.Input) error {
 	}
 	return &NotFoundError{Target: target, Close: closest(target.Name, names), Existing: len(names)}
 }
+
+// Input is what is seen of the cluster, for who wants to plan what would follow.
+func (p Picture) Input() plan.Input { return p.in }
+
+// Output is what the planner makes of it.
+func (p Picture) Output() plan.Output { return p.out }

@@ -26,9 +26,20 @@ func nodeViewOf(node *corev1.Node, reader *noderecord.Reader) plan.Node {
 	for key, value := range node.Annotations {
 		if name, ok := strings.CutPrefix(key, fleetv1.RecordPrefix); ok {
 			addRecord(&out, reader, name, value)
+		} else if name, ok := strings.CutPrefix(key, fleetv1.Group+"/"); ok && isVerb(name) {
+			out.Requests = put(out.Requests, name, value)
 		}
 	}
 	return out
+}
+
+// isVerb reports whether an annotation of ours on a node asks for something.
+func isVerb(name string) bool {
+	switch name {
+	case fleetv1.VerbRetry, fleetv1.VerbRerun, fleetv1.VerbReset:
+		return true
+	}
+	return false
 }
 
 func addRecord(out *plan.Node, reader *noderecord.Reader, name, value string) {

@@ -71,7 +71,7 @@ func (p *nodePatch) testRecord(d plan.Decision) error {
 	raw, found := p.node.Annotations[fleetv1.RecordKey(d.NodeWright)]
 	record, ours, err := noderecord.Decode(raw, d.NodeUID)
 	switch {
-	case err != nil && !d.Erase: // a record that cannot be read is replaced only to be erased
+	case err != nil && !d.Erase && d.Action != plan.ActionReset: // a record that cannot be read is replaced only when that is asked for
 		return errOutdated{d.NodeWright}
 	case err == nil && !sameRecord(record, ours, d.Before):
 		return errOutdated{d.NodeWright}

@@ -184,8 +184,8 @@ func (v *wantedViews) take(wishes []wish, late map[types.UID]bool) []plan.NodeWr
 
 // withRequests is the NodeWright as it was, with what people ask of it now.
 func withRequests(was, now plan.NodeWright) plan.NodeWright {
-	was.Paused, was.Disabled, was.Deleting, was.Retry, was.Resume = now.Paused, now.Disabled, now.Deleting, now.Retry, now.Resume
-	was.Finalizer, was.Abandon = now.Finalizer, now.Abandon
+	was.Paused, was.Disabled, was.Deleting, was.Finalizer, was.Abandon = now.Paused, now.Disabled, now.Deleting, now.Finalizer, now.Abandon
+	was.Retry, was.Rerun, was.Reset, was.Resume = now.Retry, now.Rerun, now.Reset, now.Resume
 	return was
 }
 

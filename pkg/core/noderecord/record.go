@@ -1,6 +1,7 @@
 package noderecord
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -57,6 +58,11 @@ type Record struct {
 	FirstFailure *Failure `json:"firstFailure,omitempty"`
 	// Retried is the token of the last `retry` annotation that was handled.
 	Retried string `json:"retried,omitempty"`
+
+	// Asked are the tokens of other verb annotations that were handled, by verb; those on the node itself as `node/<verb>`.
+	Asked map[string]string `json:"asked,omitempty"`
+	// Reruns counts the turns in which packages ran again because people asked for it.
+	Reruns int32 `json:"reruns,omitempty"`
 
 	// Waves counts the interrupts that were requested in this round.
 	Waves int32 `json:"waves,omitempty"`
@@ -167,6 +173,14 @@ type Package struct {
 // IsOpen reports whether the record holds a turn that has not ended.
 func (r Record) IsOpen() bool { return r.Batch > 0 && r.Outcome == Open }
 
+// TokenOf is the token of a request that was handled, by its key in Asked; `retry` is the NodeWright's.
+func (r Record) TokenOf(key string) string {
+	if key == "retry" {
+		return r.Retried
+	}
+	return r.Asked[key]
+}
+
 // Reached reports whether the record stands at the admission (round, order) or further. Order numbers grow with every
 // admission of a round; batches are numbered by each compartment for itself, and a node may go from one to another.
 func (r Record) Reached(round int64, order int32) bool {
@@ -179,6 +193,7 @@ func (r Record) Clone() Record {
 	out.AdmittedAt, out.EndedAt = clone(r.AdmittedAt), clone(r.EndedAt)
 	out.ReadyAt, out.DrainSince = clone(r.ReadyAt), clone(r.DrainSince)
 	out.Failure, out.FirstFailure = clone(r.Failure), clone(r.FirstFailure)
+	out.Asked = maps.Clone(r.Asked)
 	if r.Interrupt != nil {
 		i := *r.Interrupt
 		i.Services = append([]string(nil), i.Services...)

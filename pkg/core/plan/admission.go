@@ -145,6 +145,8 @@ func (p *pass) reasonForRest(v *view, m *member) {
 	case !m.targeted:
 	case problem != "":
 		m.because(&cause{RecordUnreadable, "", problem})
+	case v.waitsForRound(m):
+		m.because(v.becauseOfRound(m))
 	case m.complete():
 		m.because(causeComplete)
 	case m.rec.Outcome == noderecord.Failed:

@@ -35,7 +35,7 @@ func (t *turn) recordFailure(name string, pkg noderecord.Package, e Execution) {
 		pkg.Stage = e.Stage
 	}
 	t.noteFailure(failureOf(name, e))
-	t.rec.Retried = t.v.nw.Retry // see fail
+	t.noteRetries()
 	pkg.NotBefore = t.after(t.p.in.Settings.RetryBackoff << min(pkg.Failures-1, 10))
 	t.put(name, pkg)
 }

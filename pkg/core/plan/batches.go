@@ -36,14 +36,14 @@ func (p *pass) admissions(v *view) {
 
 // resume ends the halts of a NodeWright whose resume annotation has a new token.
 func (p *pass) resume(v *view) {
-	if v.nw.Resume == "" || v.nw.Resume == v.ledger.Resumed {
+	if v.resumeToken == "" || v.resumeToken == v.ledger.Resumed {
 		return
 	}
 	for name, led := range v.ledger.Compartments {
 		led.Halt, led.ConsecutiveBad = nil, 0
 		v.ledger.Compartments[name] = led
 	}
-	v.ledger.Resumed = v.nw.Resume
+	v.ledger.Resumed = v.resumeToken
 	v.changed = true
 }
 

@@ -83,7 +83,7 @@ func beginInstall(pkg noderecord.Package, it item) noderecord.Package {
 	if pkg.Version == it.def.Version {
 		pkg.Fresh = true
 	} else {
-		pkg.From, pkg.Fresh = pkg.Version, false
+		pkg.From, pkg.Fresh = pkg.Version, pkg.Fresh && pkg.Version == "" // a reset forgot the version
 	}
 	pkg.Version, pkg.Image, pkg.Digest = it.def.Version, it.def.Image, it.def.Digest
 	pkg.Attempted, pkg.Applied = it.def.InstallHash, ""

@@ -32,12 +32,15 @@ func (v *view) wantsAdmission(m *member) bool {
 	if m.rec.Outcome == noderecord.Failed && m.anyExecution(Execution.running) {
 		return false // it may still come good, and its end is recorded before anything else
 	}
+	if v.waitsForRound(m) {
+		return false
+	}
 	if v.current(m.rec) {
 		switch m.rec.Outcome {
 		case noderecord.Open:
 			return false
 		case noderecord.Failed:
-			return m.rec.Healed || v.nw.Retry != "" && m.rec.Retried != v.nw.Retry
+			return m.mayRetry()
 		}
 	}
 	if m.rec.IsOpen() {

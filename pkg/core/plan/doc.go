@@ -20,6 +20,7 @@
 //	  strategy.go             the three strategies
 //	  turn.go                 one node's turn: the gates from cordon to uncordon
 //	  begin.go, ending.go     how phases begin, and how turns end, fail, heal and are taken back
+//	  verbs.go                what people ask for: retry, rerun, reset
 //	  work.go, graph.go       what is left to do on a node, and in which order
 //	  resolve.go              a NodeWright with everything that it refers to
 //	  execution.go            from seen executions to recorded results
@@ -33,7 +34,6 @@
 // What the API describes and this package does not decide yet. Each is accepted and has no effect:
 //
 //   - `autoTaintNewNodes` taints no node;
-//   - the verbs `reset` and `rerun`;
 //   - `verifyInterval` and `onDrift`.
 //
 // Where two rules meet, this one holds:

@@ -130,7 +130,7 @@ func (t *turn) fail(failure noderecord.Failure) {
 	t.rec.Outcome, t.rec.EndedAt, t.rec.ReadyAt = noderecord.Failed, t.now(), nil
 	t.noteFailure(failure)
 	if !t.exhausted() {
-		t.rec.Retried = t.v.nw.Retry // who asked for it did not mean a failure that was still to come
+		t.noteRetries()
 	}
 	t.d.Stop = append(t.d.Stop, t.overdue...)
 	t.act(ActionFail)

@@ -90,7 +90,7 @@ func (c Code) Ends() string {
 	switch c {
 	case Ignored, TaintNotTolerated, WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget,
 		WaitingForWindow, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, Standby, RecordUnreadable, NodeNotReady,
-		Superseded:
+		Superseded, WaitingForRound:
 		return c.endsWaiting()
 	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout:
 		return c.endsFailure()
@@ -114,6 +114,8 @@ func (c Code) endsWaiting() string {
 		return "a node is back in service, or spec.disruption.maxNodes grows"
 	case WaitingForWindow:
 		return "the next window opens"
+	case WaitingForRound:
+		return "nothing of this round is under way"
 	case Yielding:
 		return "the pod has finished"
 	case BudgetIsZero:
@@ -129,7 +131,7 @@ func (c Code) endsWaiting() string {
 	case Standby:
 		return "what the message names is over"
 	case RecordUnreadable:
-		return "the record annotation is mended, or removed with what it says about the host"
+		return "a reset is asked for, or the record annotation is mended"
 	case NodeNotReady:
 		return "the node is Ready"
 	}

@@ -84,6 +84,7 @@ func (t *turn) withdraw() {
 func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	r := &t.rec
 	t.keepDone()
+	t.takeOver()
 	if r.Round != intent.Round || r.NodeWright != t.v.nw.UID {
 		for name, pkg := range r.Packages {
 			pkg.Attempt = 0
@@ -99,7 +100,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	}
 	r.Started = t.m.underWay() // what ran in an earlier round forbids to release the turn
 	r.Outcome, r.EndedAt, r.ReadyAt, r.DrainSince = noderecord.Open, nil, nil, nil
-	r.Failure, r.FirstFailure, r.Healed, r.Interrupt, r.Retried = nil, nil, false, nil, t.v.nw.Retry
+	r.Failure, r.FirstFailure, r.Healed, r.Interrupt, r.Retried = nil, nil, false, nil, t.v.retryToken()
 	for name, pkg := range r.Packages {
 		pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.Running = 0, nil, nil, ""
 		t.put(name, pkg)

@@ -12,6 +12,10 @@ import (
 type member struct {
 	nw   *NodeWright
 	node *Node
+	// asked is what people ask of the node and is not taken over yet; again is the record with what has to run again for it.
+	// Both are nil if there is nothing.
+	asked *asked
+	again *noderecord.Record
 	// compartment that the node's labels put it in now; nil for a node that is not targeted.
 	compartment *compartment
 	// quiet: see isQuiet.

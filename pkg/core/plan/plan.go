@@ -30,7 +30,8 @@ func Compute(in Input) Output {
 	for _, v := range p.views { // 3. verdicts, halts, and who is admitted next
 		p.admissions(v)
 	}
-	p.tidy()     // 4. records of nodes at rest that say more than is wanted
+	p.tidy() // 4. records of nodes at rest that say more than is wanted
+	p.resetUnreadable()
 	p.ungate()   // 5. runtime-required taints of nodes that are ready for use
 	p.sweep()    // 6. what deleted NodeWrights left
 	p.finalize() // 7. NodeWrights that wait for their uninstalls, or may go
@@ -105,6 +106,9 @@ func (p *pass) meetNodes() {
 			if p.meet(v, pos) {
 				records++
 			}
+		}
+		if len(n.Requests) > 0 {
+			p.out.RefusedRequests = append(p.out.RefusedRequests, p.refusedOn(n)...)
 		}
 		if records < len(n.Records) || len(n.CordonOwners) > 0 || len(n.Malformed) > 0 {
 			p.marked = append(p.marked, n)

@@ -33,6 +33,8 @@ const (
 	Yielding Code = "Yielding"
 	// BudgetIsZero: the compartment's budget admits nobody.
 	BudgetIsZero Code = "BudgetIsZero"
+	// WaitingForRound: the node is asked to run again and had its turn in this round.
+	WaitingForRound Code = "WaitingForRound"
 	// Halted: the compartment halted after bad batches.
 	Halted Code = "Halted"
 	// Paused: the NodeWright, or one that goes first, is paused.

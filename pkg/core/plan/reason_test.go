@@ -111,6 +111,12 @@ var reasonCases = map[plan.Code]reasonCase{
 		arrange: func(w *world) {
 			w.nodeWright("tune", windows(w, count(1), "0 2 * * *", time.Hour), pkg("tuning", "1.0.0"))
 		}},
+	plan.WaitingForRound: {"n01", "the node is asked to run again and has ended in round 1; it is admitted to the next round, " +
+		"which begins when nothing of this one is under way", "", func(w *world) {
+		plain(w)
+		w.until(plan.ActionComplete)
+		w.ask("n01", "rerun", "1")
+	}},
 	plan.Yielding: {node: "n01", object: "pod ml/train",
 		message: "the node is left alone until its protected pods have finished: ml/train",
 		arrange: func(w *world) {

@@ -27,7 +27,8 @@ func (r References) Resolve(nw *nwv1.NodeWright) NodeWright {
 		Paused: nw.Paused(), Disabled: nw.Disabled(), Deleting: nw.DeletionTimestamp != nil,
 		Created: nw.CreationTimestamp.Time, Finalizer: slices.Contains(nw.Finalizers, fleetv1.UninstallFinalizer),
 		Abandon: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbAbandonUninstall)],
-		Retry:   nw.Annotations[fleetv1.VerbKey(fleetv1.VerbRetry)], Resume: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbResume)],
+		Retry:   nw.Annotations[fleetv1.VerbKey(fleetv1.VerbRetry)], Rerun: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbRerun)],
+		Reset: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbReset)], Resume: nw.Annotations[fleetv1.VerbKey(fleetv1.VerbResume)],
 	}
 	for _, p := range unresolved {
 		out.AddProblem(p.Field + ": " + p.Message)

@@ -24,8 +24,12 @@ func (p *pass) enterRound(v *view) {
 		p.begin(v, false)
 	case led.ContentHash != v.nw.Desired.Hash:
 		p.begin(v, false)
+	case v.resetsRollout():
+		p.begin(v, false)
 	case led.Complete && v.hasIncomplete():
-		p.begin(v, true)
+		p.begin(v, !v.onlyAsked())
+	case p.nextForAsked(v):
+		p.begin(v, false)
 	}
 }
 
@@ -35,6 +39,7 @@ func (p *pass) begin(v *view, late bool) {
 	l.UID, l.Generation, l.ContentHash = v.nw.UID, v.nw.Generation, v.nw.Desired.Hash
 	l.Round++
 	l.LateJoiners, l.Complete, l.NextOrder = late, false, 0
+	l.Reset = v.token(fleetv1.VerbReset)
 	l.StartedAt = metav1.NewTime(p.in.Now.UTC())
 	l.Compartments = v.carriedOver(l.Compartments)
 	for i := range l.Intents {

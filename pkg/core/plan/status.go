@@ -24,7 +24,7 @@ func statusOf(c Code) nwv1.Status {
 		return nwv1.StatusErroring
 	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
 		return nwv1.StatusBlocked
-	case WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, WaitingForWindow,
+	case WaitingForPriority, WaitingForRound, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, WaitingForWindow,
 		Yielding, NodeNotReady, "":
 		return nwv1.StatusWaiting
 	}
@@ -68,6 +68,7 @@ func (p *pass) status(v *view) Status {
 	slices.SortFunc(s.Compartments, func(a, b CompartmentStatus) int { return compareStrings(a.Name, b.Name) })
 	slices.Sort(s.Halted)
 	s.Uninstall = p.uninstallStatus(v)
+	s.Requests = v.requestStatuses()
 	s.Status = v.fold(s)
 	return s
 }

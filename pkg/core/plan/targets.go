@@ -31,6 +31,7 @@ func (p *pass) meet(v *view, pos int) bool {
 	}
 	m := v.newMember()
 	m.node, m.pos, m.rec, m.had, m.selected = n, pos, rec, had, selected
+	p.ask(v, m)
 	m.standing = v.standingOf(m)
 	p.target(m)
 	if m.targeted {

@@ -104,9 +104,12 @@ func (t *turn) hold() bool {
 		t.unsuspend()
 		return false
 	}
-	if why.is(Paused) && len(t.running) > 0 {
+	switch paused := why.is(Paused) || t.v.nw.Paused && why.is(Disabled); {
+	case paused && len(t.running) > 0: // a pause stops what runs, also of one that is disabled
 		t.suspend()
 		why = &cause{Suspended, why.object, "executions are suspended: " + why.message}
+	case why.is(Disabled):
+		t.unsuspend()
 	}
 	t.m.because(why)
 	return true

@@ -83,10 +83,9 @@ type NodeWright struct {
 	// Paused, Disabled: the pause and disable annotations.
 	Paused   bool
 	Disabled bool
-	// Retry, Resume and Abandon are the tokens of the verb annotations; a token that was handled does nothing.
-	Retry   string
-	Resume  string
-	Abandon string
+	// Retry, Rerun, Reset and Resume are the values of the verb annotations (package verb); a token that was handled does
+	// nothing. Abandon is the token of `abandon-uninstall`.
+	Retry, Rerun, Reset, Resume, Abandon string
 	// Created is when the object was created.
 	Created time.Time
 	// Deleting says that the object has a deletion timestamp, Finalizer that it stays until its uninstalls are done.
@@ -108,6 +107,8 @@ type Node struct {
 	Records map[string]noderecord.Record
 	// Malformed holds what was wrong with a record that cannot be read, by NodeWright name.
 	Malformed map[string]string
+	// Requests are the values of the verb annotations on the node, by verb; see package verb.
+	Requests map[string]string
 	// CordonOwners are the names of the NodeWrights that own a cordon here, sorted.
 	CordonOwners []string
 	// Pods of the node; nil if they were not listed. See Output.NeedPods.
@@ -240,6 +241,8 @@ type Output struct {
 	// NeedOccupancy asks for occupancies on which a choice depends, sorted by NodeWright. The caller reads them and
 	// computes once more in the same pass; until then nobody is admitted on their account.
 	NeedOccupancy []OccupancyQuery
+	// RefusedRequests are verb annotations on nodes that cannot be met, by node and verb.
+	RefusedRequests []RefusedRequest
 	// Next is the next instant at which time alone changes the answer; zero: never.
 	Next time.Time
 }
@@ -275,6 +278,8 @@ const (
 	ActionFail Action = "Fail"
 	// ActionUngate takes the runtime-required taint off a node that is ready for use.
 	ActionUngate Action = "Ungate"
+	// ActionReset replaces a record that cannot be read, because a reset was asked for.
+	ActionReset Action = "Reset"
 	// ActionRelease takes back a turn that has not started, or sweeps what a deleted NodeWright left.
 	ActionRelease Action = "Release"
 )
@@ -313,6 +318,8 @@ type Decision struct {
 	// Erase removes what a NodeWright that is gone left on the node: its cordon, status and version, and the record too
 	// unless Record is set (what is on the host is kept for an object that comes back).
 	Erase bool
+	// Asked says what people asked for that begins with this decision, for the event; empty: nothing.
+	Asked string
 	// Untaint are taints to take off in the same patch. CordonAfter cordons the node in its place, for somebody else to
 	// lift (`runtimeRequiredCordonAfter`).
 	Untaint     []corev1.Taint
@@ -404,6 +411,30 @@ type Status struct {
 	PackageList []string
 	// Problem repeats NodeWright.Problem.
 	Problem string
+	// Requests are the verb annotations of the NodeWright, those that cannot be met first.
+	Requests []RequestStatus
+}
+
+// RequestStatus is how far a request on a NodeWright is.
+type RequestStatus struct {
+	Verb string
+	// Token of the request; the whole value if it cannot be met.
+	Token string
+	// Pending counts the targeted nodes on which it still has to be met.
+	Pending int32
+	// Nodes are the first of them, by name.
+	Nodes []string
+	// Problem says why it cannot be met; empty if it can.
+	Problem string
+}
+
+// RefusedRequest is a verb annotation on a node that cannot be met.
+type RefusedRequest struct {
+	Node    string
+	NodeUID types.UID
+	// Value of the annotation.
+	Value   string
+	Message string
 }
 
 // UninstallStatus is what is still to be uninstalled, because packages or the NodeWright itself were removed.

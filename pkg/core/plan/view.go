@@ -53,6 +53,11 @@ type view struct {
 	ahead *cause
 	// outdated says that the NodeWright was read from an older view than the one that began its round.
 	outdated bool
+	// requests are what people ask of the NodeWright, refused what cannot be met; asksAgain: a node is asked to run again.
+	requests    []standingRequest
+	refused     []RequestStatus
+	resumeToken string
+	asksAgain   bool
 	// held is why nothing new may start; nil: it may.
 	held *cause
 	// stored are the definitions of what is on the hosts; abandons says that the abandon annotation has a new token.
@@ -71,6 +76,7 @@ func newView(nw *NodeWright, nodes int) *view {
 	for _, c := range v.compartments {
 		v.named[c.name] = c
 	}
+	v.readRequests()
 	return v
 }
 

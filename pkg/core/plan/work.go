@@ -53,28 +53,33 @@ type standing struct {
 
 // standingOf is the standing of a node. Nodes that share their packages share it.
 func (v *view) standingOf(m *member) standing {
+	if m.again != nil {
+		s := v.lookAt(m, *m.again)
+		s.running = anyRunning(m.rec)
+		return s
+	}
 	if m.rec.Shared == 0 || !m.selected {
-		return v.lookAt(m)
+		return v.lookAt(m, m.rec)
 	}
 	s, known := v.standings[m.rec.Shared]
 	if !known {
-		s = v.lookAt(m)
+		s = v.lookAt(m, m.rec)
 		v.standings[m.rec.Shared] = s
 	}
 	return s
 }
 
 // lookAt looks once at each package of a node. On a node that is not selected nothing is wanted.
-func (v *view) lookAt(m *member) standing {
+func (v *view) lookAt(m *member, rec noderecord.Record) standing {
 	s := standing{done: true}
 	if !m.selected {
-		s.running = anyRunning(m.rec)
+		s.running = anyRunning(rec)
 		return s
 	}
 	known := 0
 	for i := range m.nw.Desired.Packages {
 		def := &m.nw.Desired.Packages[i]
-		have, recorded := m.rec.Packages[def.Name]
+		have, recorded := rec.Packages[def.Name]
 		if recorded {
 			known++
 			s.running = s.running || have.Running != ""
@@ -83,10 +88,10 @@ func (v *view) lookAt(m *member) standing {
 		s.untidy = s.untidy || recorded && def.Absent && v.stored.abandoned
 		s.done = s.done && (settled(def, &have) || wantedItem(def, have, v.stored).done())
 	}
-	if known < len(m.rec.Packages) { // some are not wanted any more
+	if known < len(rec.Packages) { // some are not wanted any more
 		s.untidy = true
-		s.running = s.running || anyRunning(m.rec)
-		s.done = s.done && len(removals(&m.nw.Desired, m.rec, v.stored)) == 0
+		s.running = s.running || anyRunning(rec)
+		s.done = s.done && len(removals(&m.nw.Desired, rec, v.stored)) == 0
 	}
 	return s
 }
@@ -102,7 +107,11 @@ func (v *view) workOf(m *member) work {
 	if !m.selected || m.standing.done {
 		return nil
 	}
-	return workOf(&m.nw.Desired, m.rec, v.stored)
+	rec := m.rec
+	if m.again != nil {
+		rec = *m.again
+	}
+	return workOf(&m.nw.Desired, rec, v.stored)
 }
 
 // workOf derives what is left to do from what is wanted and what was recorded.

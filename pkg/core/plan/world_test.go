@@ -215,6 +215,7 @@ func (w *world) do(d plan.Decision) {
 	if d.Record != nil {
 		require.True(w.t, d.Record.Reached(before.Round, before.Order), "a record went back: %s", noderecord.Encode(*d.Record))
 		n.Records[d.NodeWright] = d.Record.Clone()
+		delete(n.Malformed, d.NodeWright)
 	}
 	w.cordon(n, d)
 	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t corev1.Taint) bool { return slices.Contains(d.Untaint, t) })

@@ -26,6 +26,9 @@ const (
 	EventNodeFailed      = "NodeFailed"
 	EventReleased        = "Released"
 	EventUngated         = "Ungated"
+	EventAskedFor        = "AskedFor"
+	EventRequestRefused  = "RequestRefused"
+	EventReset           = "Reset"
 	EventCompartmentGone = "CompartmentGone"
 )
 
@@ -77,6 +80,11 @@ func StatusEvents(old nwv1.NodeWrightStatus, s plan.Status) []RolloutEvent {
 	if s.Problem != "" && stalledMessage(old) != s.Problem {
 		say(true, EventUnresolved, s.Problem)
 	}
+	for _, r := range s.Requests {
+		if r.Problem != "" && !strings.Contains(refusedMessage(old), r.Problem) {
+			say(true, EventRequestRefused, r.Problem)
+		}
+	}
 	for _, c := range s.Compartments {
 		if c.Halt != nil && !haltedBefore(old, c.Name) {
 			say(true, EventRolloutHalted, fmt.Sprintf("compartment %s halted in batch %d: %s", c.Name, c.Halt.Batch, c.Halt.Message))
@@ -108,6 +116,29 @@ func startText(s plan.Status) string {
 		what = "nodes that joined later"
 	}
 	return fmt.Sprintf("round %d begins on %d nodes: %s", s.Round, s.Total, what)
+}
+
+func refusedMessage(old nwv1.NodeWrightStatus) string {
+	if c := condition(old.Conditions, ConditionRequestRefused); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+// AskedEvent says what people asked for that begins with a decision; found is false if they asked for nothing.
+func AskedEvent(d plan.Decision) (e RolloutEvent, found bool) {
+	related := NodeWrightObject(d.NodeWright, d.NodeWrightUID)
+	return RolloutEvent{
+		About: Object{"Node", d.Node, d.NodeUID}, Related: &related, Reason: EventAskedFor, Action: ActionExecute,
+		Note: cut("nodewright "+d.NodeWright+": "+d.Asked, maxNote),
+	}, d.Asked != ""
+}
+
+// RefusedEvent is the warning of a request on a node that cannot be met.
+func RefusedEvent(r plan.RefusedRequest) RolloutEvent {
+	return RolloutEvent{
+		About: Object{"Node", r.Node, r.NodeUID}, Warning: true, Reason: EventRequestRefused, Action: ActionPlan, Note: cut(r.Message, maxNote),
+	}
 }
 
 func stalledMessage(old nwv1.NodeWrightStatus) string {
@@ -148,6 +179,8 @@ func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
 		e.Reason, e.Warning, e.Note = EventNodeFailed, true, failText(d)
 	case plan.ActionRelease:
 		e.Reason, e.Note = EventReleased, "released by nodewright "+d.NodeWright
+	case plan.ActionReset:
+		e.Reason, e.Note = EventReset, "nodewright "+d.NodeWright+": the record cannot be read and is replaced by one that says that nothing is known"
 	case plan.ActionUngate:
 		e.Reason, e.Note = EventUngated, "ready for use: every runtime-required NodeWright is complete; the taint is taken off"
 	case plan.ActionCordon, plan.ActionUncordon, plan.ActionRecord:

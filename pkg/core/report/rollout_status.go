@@ -26,6 +26,7 @@ const (
 	ConditionUninstallProgress  = "UninstallInProgress"
 	ConditionUninstallFailed    = "UninstallFailed"
 	ConditionDeletionBlocked    = "DeletionBlocked"
+	ConditionRequestRefused     = "RequestRefused"
 )
 
 // Reasons of a NodeWright's conditions, in NVIDIA's words where it has them.
@@ -49,6 +50,7 @@ const (
 	PausedWithUninstall     = "PausedWithPendingUninstall"
 	DisabledWithUninstall   = "DisabledWithPendingUninstall"
 	NodesExcluded           = "NodesExcluded"
+	InvalidRequest          = "InvalidRequest"
 )
 
 // maxNames is how many node names a message holds.
@@ -86,7 +88,7 @@ func wantedConditions(s plan.Status) []metav1.Condition {
 	return []metav1.Condition{
 		ready(s), reconciling(s), stalled(s), blocked(s), drainBlocked(s),
 		counted(s, ConditionTaintNotTolerable, plan.TaintNotTolerated), counted(s, ConditionNodesIgnored, plan.Ignored),
-		malformed(s), uninstalling(s), uninstallFailed(s), deletionBlocked(s),
+		malformed(s), uninstalling(s), uninstallFailed(s), deletionBlocked(s), refused(s),
 	}
 }
 
@@ -164,6 +166,21 @@ func malformed(s plan.Status) metav1.Condition {
 	c := metav1.Condition{Type: ConditionNodeStateMalformed, Reason: ParseError}
 	if r, ok := reasonOf(s, plan.RecordUnreadable); ok {
 		c.Status, c.Message = metav1.ConditionTrue, names(r.Count, r.Nodes)+": "+r.Message
+	}
+	return c
+}
+
+// refused is True while a verb annotation of the NodeWright cannot be met.
+func refused(s plan.Status) metav1.Condition {
+	c := metav1.Condition{Type: ConditionRequestRefused, Reason: InvalidRequest}
+	var problems []string
+	for _, r := range s.Requests {
+		if r.Problem != "" {
+			problems = append(problems, r.Problem)
+		}
+	}
+	if len(problems) > 0 {
+		c.Status, c.Message = metav1.ConditionTrue, strings.Join(problems, "; ")
 	}
 	return c
 }
@@ -279,9 +296,9 @@ func compartmentStatuses(in []plan.CompartmentStatus) map[string]nwv1.Compartmen
 	return out
 }
 
-// Handled are the verb tokens of a NodeWright that are done: `resume` stands in the ledger, `retry` is done when no node
-// still has to see it.
-func Handled(old map[string]string, ledger fleetv1.LedgerRollout) map[string]string {
+// Handled are the verb tokens of a NodeWright that are done: `resume` stands in the ledger, the others are done when no node
+// still has to see them.
+func Handled(old map[string]string, ledger fleetv1.LedgerRollout, requests []plan.RequestStatus) map[string]string {
 	out := map[string]string{}
 	for verb, token := range old {
 		out[verb] = token
@@ -291,6 +308,11 @@ func Handled(old map[string]string, ledger fleetv1.LedgerRollout) map[string]str
 	}
 	if ledger.Abandoned != "" {
 		out[fleetv1.VerbAbandonUninstall] = ledger.Abandoned
+	}
+	for _, r := range requests {
+		if r.Problem == "" && r.Pending == 0 {
+			out[r.Verb] = r.Token
+		}
 	}
 	if len(out) == 0 {
 		return nil

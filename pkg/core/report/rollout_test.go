@@ -182,8 +182,11 @@ func TestEvictionOutcomeWords(t *testing.T) {
 }
 
 func TestHandled(t *testing.T) {
-	require.Nil(t, Handled(nil, fleetv1.LedgerRollout{}))
-	require.Equal(t, map[string]string{"retry": "a", "resume": "t1"}, Handled(map[string]string{"retry": "a"}, fleetv1.LedgerRollout{Resumed: "t1"}))
+	require.Nil(t, Handled(nil, fleetv1.LedgerRollout{}, nil))
+	require.Equal(t, map[string]string{"retry": "a", "resume": "t1", "reset": "r", "rerun": "old"},
+		Handled(map[string]string{"retry": "a", "rerun": "old"}, fleetv1.LedgerRollout{Resumed: "t1"}, []plan.RequestStatus{
+			{Verb: "reset", Token: "r"}, {Verb: "rerun", Token: "new", Pending: 1}, {Verb: "retry", Token: "x y", Problem: "refused"},
+		}))
 }
 
 func TestRedactSecrets(t *testing.T) {

@@ -88,6 +88,10 @@ type LedgerRollout struct {
 	// +optional
 	AbandonedRound int64 `json:"abandonedRound,omitempty"`
 
+	// Reset is the token of the `reset` annotation that stood when the round began: only another one begins a round.
+	// +optional
+	Reset string `json:"reset,omitempty"`
+
 	// Compartments holds the batch state per compartment, by its name (`default` for nodes that match none).
 	// +optional
 	Compartments map[string]LedgerCompartment `json:"compartments,omitempty"`
