@@ -39,6 +39,18 @@ test-real: control-plane ## Run the tests against a real API server
 	$(GO_TEST) -timeout 30m -p 1 $(REAL)
 	cd test/cluster/controlplane && go test -trimpath -vet=off . # plain flags compile Kubernetes a second time
 
+# EVERY and SEED choose points of the crash suite: make crash EVERY=50 SEED=7. POINT plays one: make crash POINT=before:patch:nodes/c0:3
+EVERY ?= 1
+SEED ?= 0
+POINT ?=
+# LANES is how many control planes the crash suite uses at once, 600 MB each.
+LANES ?= 1
+
+.PHONY: crash
+crash: control-plane ## Kill the reconciler at every write of a lifecycle, and disturb each in four other ways (hours; EVERY=50 samples)
+	FLEETWRIGHT_CRASH_EVERY=$(EVERY) FLEETWRIGHT_CRASH_SEED=$(SEED) FLEETWRIGHT_CRASH_POINT='$(POINT)' FLEETWRIGHT_CRASH_LANES=$(LANES) \
+		go test -count=1 -timeout 24h $(if $(POINT),-v -run 'TestEveryWrite',$(if $(RUN),-v -run '$(RUN)')) ./test/crash
+
 .PHONY: histories
 histories: ## Hold the planner to the naive reference on 100 000 random histories (about 100 CPU seconds)
 	FLEETWRIGHT_REFERENCE_HISTORIES=100000 go test -count=1 -timeout 20m -run TestPlannerAgreesWithTheReference ./pkg/core/plan

@@ -89,6 +89,13 @@ func (a *Audit) Events(m Match) ([]AuditEvent, error) {
 	return found, nil
 }
 
+// Forget drops what was read so far, so that a suite of many runs does not keep all of them in memory.
+func (a *Audit) Forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.events = nil
+}
+
 // Sync sends a marked request and returns when it is in the log: what was answered before the call is then there too.
 func (a *Audit) Sync(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(a.config)

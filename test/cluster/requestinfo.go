@@ -56,3 +56,7 @@ func verb(r *http.Request, name string) string {
 	}
 	return "get"
 }
+
+// Describe reads a request as the API server would: verb, resource, namespace and name. For transports that meet chosen
+// requests inside of a client.
+func Describe(r *http.Request) AuditEvent { return describe(r) }
