@@ -49,16 +49,19 @@ func TestWatchesThatLag(t *testing.T) {
 	disturbed(t, setting{watch: watch})
 }
 
-// TestWatchesThatBreak cuts watches again and again, in the middle of an event too, and answers many new ones with 410, so
-// that everything is listed anew.
+// cuts is how often watches are cut: client-go's reflectors wait longer after each time, up to half a minute.
+const cuts = 8
+
+// TestWatchesThatBreak cuts watches, in the middle of an event too, and answers many new ones with 410, so that everything
+// is listed anew.
 func TestWatchesThatBreak(t *testing.T) {
 	seed := uint64(number(t, "FLEETWRIGHT_CRASH_SEED", 0))
 	watch := newWatchFaults(seed)
-	watch.gone = 0.5
+	watch.gone = 0.3
 	end := disturbed(t, setting{watch: watch, disturb: func(ctx context.Context, _ *story) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		for ctx.Err() == nil {
-			wait(ctx, time.Duration(50+random.IntN(400))*time.Millisecond)
+		for range cuts {
+			wait(ctx, time.Duration(200+random.IntN(1000))*time.Millisecond)
 			watch.cut()
 		}
 	}})

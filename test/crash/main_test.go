@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"io"
 	"os"
 	"testing"
 
@@ -12,8 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("FLEETWRIGHT_TEST_LOG") == "" { // what a process says that dies is no news here
-		klog.LogToStderr(false)
-		klog.SetOutput(io.Discard)
+		klog.SetLogger(logr.Discard())
 		ctrl.SetLogger(logr.Discard())
 	}
 	code := m.Run()
