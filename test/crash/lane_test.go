@@ -27,8 +27,9 @@ import (
 // namespace of the reconciler.
 const namespace = "fleetwright"
 
-// patience is how long one step of the story may take.
-const patience = 3 * time.Minute
+// patience is how long one step of the story may take. On a quiet machine it takes seconds; a reflector that lost its API
+// server twice waits for half a minute each time.
+const patience = 5 * time.Minute
 
 // lane is a control plane with the chart installed, on which one run after another is played.
 type lane struct {
