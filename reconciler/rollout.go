@@ -92,8 +92,6 @@ type Rollout struct {
 	Parallel int
 	// Interval is the least time between the starts of two passes. Default 100ms.
 	Interval time.Duration
-	// EvictAgain is the wait after a refused eviction; it doubles up to 30s. Default 5s.
-	EvictAgain time.Duration
 	// Timeout bounds each call that waits for the API server. Default 30s.
 	Timeout time.Duration
 	// KeepSucceeded and KeepFailed are how long a finished Job stays, for its logs, once its batch has settled. Default 1h and
@@ -255,8 +253,7 @@ func (r *Rollout) gather(ctx context.Context) (plan.Input, error) {
 			return plan.Input{}, err
 		}
 	}
-	r.memory.evict.least = r.EvictAgain
-	r.memory.evict.apply(in.Nodes)
+	r.memory.evict.apply(in.Nodes, in.Now, r.drainRetry())
 	return in, nil
 }
 

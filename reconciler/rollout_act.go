@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
@@ -87,14 +84,14 @@ func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
 	}
 	for _, e := range outcome.Evictions {
 		if e.Result != report.EvictionAccepted && e.Result != report.EvictionGone {
-			log.Info("eviction was not accepted", "pod", e.Namespace+"/"+e.Name, "result", string(e.Result), "budget", e.Budget)
+			log.Info("eviction was not accepted", "pod", e.Namespace+"/"+e.Name, "result", string(e.Result), "budget", e.Budget, "answer", e.Message)
 		}
 	}
 	log.Info("decision carried out", "started", outcome.Started, "stopped", outcome.Stopped)
 	if e, ok := report.AskedEvent(d); ok {
 		r.Events.Emit(e)
 	}
-	if e, ok := report.DecisionEvent(d); ok {
+	if e, ok := report.DecisionEvent(accepted(d, outcome)); ok {
 		r.Events.Emit(e)
 	}
 	return nil
@@ -107,7 +104,7 @@ func (r *Rollout) try(ctx context.Context, d plan.Decision) (report.Outcome, err
 	start := r.Now()
 	outcome, err := r.Actor.Do(limited, d)
 	end := r.Now()
-	r.memory.evict.note(d, outcome, end)
+	r.memory.evict.note(d, outcome, end, r.drainRetry())
 	if ctx.Err() != nil {
 		return outcome, err // the process is told to stop; that says nothing about the node
 	}
@@ -156,63 +153,4 @@ func (r *Rollout) forEach(names []string, do func(name string) error) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-const (
-	// evictAgain is the default of Rollout.EvictAgain.
-	evictAgain  = 5 * time.Second
-	evictAtMost = 30 * time.Second
-)
-
-// evictionMemory is the back-off of refused evictions, by node. It is safe for concurrent use.
-type evictionMemory struct {
-	mu    sync.Mutex
-	least time.Duration // the first wait; zero: evictAgain
-	nodes map[types.UID]evictionBackoff
-}
-
-type evictionBackoff struct {
-	until   time.Time
-	delay   time.Duration
-	refused map[types.UID]string
-}
-
-// note remembers what was refused. A decision in which everything was accepted ends the back-off.
-func (m *evictionMemory) note(d plan.Decision, outcome report.Outcome, now time.Time) {
-	if len(outcome.Evictions) == 0 {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	refused := map[types.UID]string{}
-	for i, e := range outcome.Evictions {
-		switch e.Result {
-		case report.EvictionRefused, report.EvictionThrottled, report.EvictionError:
-			refused[d.Evict[i].UID] = e.String()
-		case report.EvictionAccepted, report.EvictionGone, report.EvictionReplaced:
-		}
-	}
-	if len(refused) == 0 {
-		delete(m.nodes, d.NodeUID)
-		return
-	}
-	if m.nodes == nil {
-		m.nodes = map[types.UID]evictionBackoff{}
-	}
-	delay := min(evictAtMost, max(orDefault(m.least, evictAgain), 2*m.nodes[d.NodeUID].delay))
-	m.nodes[d.NodeUID] = evictionBackoff{until: now.Add(delay), delay: delay, refused: refused}
-}
-
-// apply gives the nodes their memory and forgets the nodes that are gone.
-func (m *evictionMemory) apply(nodes []plan.Node) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	kept := make(map[types.UID]evictionBackoff, len(m.nodes))
-	for i := range nodes {
-		if b, ok := m.nodes[nodes[i].UID]; ok {
-			nodes[i].EvictAfter, nodes[i].EvictRefused = b.until, b.refused
-			kept[nodes[i].UID] = b
-		}
-	}
-	m.nodes = kept
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // podMemory are the pods of nodes that wait for them to go, by node UID. Whatever wakes the loop, such a node is not listed
-// more often than a drain looks again: a hundred nodes that wait for training runs would be a thousand lists a second. It is
-// used by the loop's one goroutine only.
+// more often than a drain looks again: a hundred nodes that wait for training runs would be a thousand lists a second. A node
+// that is not cordoned (new, in use, waiting for a slot) is listed far less often. It is used by the loop's one goroutine
+// only.
 type podMemory map[types.UID]listedPods
 
 type listedPods struct {
@@ -56,9 +57,18 @@ func (r *Rollout) plan(ctx context.Context, in *plan.Input) (plan.Output, error)
 		again() // what is seen now may let another node act
 	}
 	for name := range remembered {
-		out.Next = earlier(out.Next, r.memory.pods[byName[name].UID].at.Add(r.drainRetry()))
+		node := byName[name]
+		out.Next = earlier(out.Next, r.memory.pods[node.UID].at.Add(r.goodFor(node)))
 	}
 	return out, err
+}
+
+// goodFor is how long a list of a node's pods is good enough to wait by.
+func (r *Rollout) goodFor(node *plan.Node) time.Duration {
+	if node.Unschedulable {
+		return r.drainRetry()
+	}
+	return 12 * r.drainRetry()
 }
 
 func (r *Rollout) drainRetry() time.Duration { return orDefault(r.Settings.DrainRetry, 5*time.Second) }
@@ -71,7 +81,7 @@ func (r *Rollout) remember(in *plan.Input, names []string, byName map[string]*pl
 	for _, name := range names {
 		node := byName[name]
 		listed, known := r.memory.pods[node.UID]
-		if !known || in.Now.Sub(listed.at) >= r.drainRetry() {
+		if !known || in.Now.Sub(listed.at) >= r.goodFor(node) {
 			old = append(old, name)
 			continue
 		}

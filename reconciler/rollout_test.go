@@ -287,29 +287,6 @@ func TestAnotherOwnerIsLookedForBeforeAnythingIsDone(t *testing.T) {
 	require.Contains(t, w.log, "ledger written", "it goes on when the other one is gone")
 }
 
-func TestEvictionMemory(t *testing.T) {
-	var m evictionMemory
-	d := plan.Decision{NodeUID: "n", Evict: []plan.Eviction{{UID: "a"}, {UID: "b"}}}
-	refused := report.Outcome{Evictions: []report.EvictionOutcome{
-		{Namespace: "ns", Name: "a", Result: report.EvictionAccepted}, {Namespace: "ns", Name: "b", Result: report.EvictionRefused, Budget: "web"},
-	}}
-	nodes := func() []plan.Node {
-		out := []plan.Node{{UID: "n"}}
-		m.apply(out)
-		return out
-	}
-	for _, wait := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
-		m.note(d, refused, noon)
-		require.Equal(t, noon.Add(wait), nodes()[0].EvictAfter)
-	}
-	require.Equal(t, map[types.UID]string{"b": "eviction of pod ns/b refused by PodDisruptionBudget web"}, nodes()[0].EvictRefused)
-	m.note(d, report.Outcome{Evictions: refused.Evictions[:1]}, noon)
-	require.Zero(t, nodes()[0].EvictAfter, "what is accepted ends the back-off")
-	m.note(d, refused, noon)
-	m.apply(nil)
-	require.Zero(t, nodes()[0].EvictAfter, "a node that is gone is forgotten")
-}
-
 func TestDisposable(t *testing.T) {
 	ledger := fleetv1.LedgerSpec{Rollouts: map[string]fleetv1.LedgerRollout{"tune": {
 		UID: "nw", Round: 2, Compartments: map[string]fleetv1.LedgerCompartment{"default": {Batch: 3}},

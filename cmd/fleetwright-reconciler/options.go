@@ -24,6 +24,7 @@ const maxAttempts = 100
 type options struct {
 	kubeconfig       string
 	namespace        string
+	podName          string // from the chart; empty outside of the cluster
 	agentImage       string
 	hostRoot         string
 	executionAccount string
@@ -72,6 +73,7 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	if err := fromEnv(f, getenv); err != nil {
 		return o, err
 	}
+	o.podName = getenv("POD_NAME")
 	if err := o.logLevel.UnmarshalText([]byte(level)); err != nil {
 		return o, fmt.Errorf("--log-level: %q is not a level (allowed: debug, info, warn, error)", level)
 	}

@@ -26,6 +26,7 @@ func addRollout(ctx context.Context, m manager.Manager, o options, log *slog.Log
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	observer := cluster.NewObserver(m.GetCache(), m.GetAPIReader(), client, o.namespace)
+	observer.RunsAs(o.podName)
 	actor := cluster.NewActor(client, observer, jobSettings(o), version)
 	loop := &reconciler.Rollout{
 		Observer: observer,

@@ -19,9 +19,10 @@ import (
 	"github.com/fleetwright/fleetwright/test/chart"
 )
 
-// Loop is one process's rollout loop. The fields of Rollout may be changed before Run.
+// Loop is one process's rollout loop. The fields of Rollout may be changed before Run, and RunsAs called on Observer.
 type Loop struct {
 	Rollout     *reconciler.Rollout
+	Observer    *adapter.Observer
 	caches      cache.Cache
 	broadcaster events.EventBroadcaster
 }
@@ -56,13 +57,13 @@ func New(config *rest.Config, namespace string, out io.Writer) (*Loop, error) {
 		Ledger: adapter.NewLedger(live, live), Statuses: adapter.NewStatuses(caches, live),
 		Events: adapter.NewEvents(broadcaster.NewRecorder(scheme, "fleetwright")),
 		Log:    slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})), Now: time.Now,
-		Interval: 20 * time.Millisecond, EvictAgain: 100 * time.Millisecond,
+		Interval: 20 * time.Millisecond,
 		Settings: plan.Settings{
 			Attempts: 2, RetryBackoff: 50 * time.Millisecond, PullTolerance: 300 * time.Millisecond, StageTimeout: time.Minute,
 			RebootGrace: 5 * time.Second, DrainRetry: 100 * time.Millisecond, Namespace: namespace,
 		},
 	}
-	return &Loop{Rollout: loop, caches: caches, broadcaster: broadcaster}, nil
+	return &Loop{Rollout: loop, Observer: observer, caches: caches, broadcaster: broadcaster}, nil
 }
 
 // Run leads until ctx ends or another loop takes over the ledger, which is an error. A Loop runs once.

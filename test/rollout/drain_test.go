@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 	"github.com/fleetwright/fleetwright/test/cluster"
 )
@@ -169,7 +170,7 @@ func TestDisruptionBudgetHoldsAndIsNamed(t *testing.T) {
 		return apimeta.IsStatusConditionTrue(nw.Status.Conditions, report.ConditionDrainBlocked)
 	})
 	c := apimeta.FindStatusCondition(nw.Status.Conditions, report.ConditionDrainBlocked)
-	require.Equal(t, report.PodDisruptionBudget, c.Reason)
+	require.Equal(t, string(plan.BlockedByBudget), c.Reason)
 	require.Contains(t, c.Message, "refused by PodDisruptionBudget "+w.prefix)
 	require.NoError(t, w.admin.Get(w.ctx(), client.ObjectKeyFromObject(web), web), "the pod is still there")
 	require.Nil(t, web.DeletionTimestamp)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 // budgets finds the pods of a node whose eviction a PodDisruptionBudget would refuse now. The reconciler learns it from
 // the refusals that it gets and keeps in memory; here nothing is evicted to find out.
 func (s *Source) budgets(ctx context.Context, n *plan.Node, notes *[]string) {
-	n.EvictRefused = map[types.UID]string{}
+	n.Refusals = map[types.UID]plan.Refusal{}
 	byNamespace := map[string][]policyv1.PodDisruptionBudget{}
 	for _, pod := range n.Pods {
 		list, known := byNamespace[pod.Namespace]
@@ -31,9 +32,10 @@ func (s *Source) budgets(ctx context.Context, n *plan.Node, notes *[]string) {
 			byNamespace[pod.Namespace] = list
 		}
 		if i := slices.IndexFunc(list, func(b policyv1.PodDisruptionBudget) bool { return refuses(b, pod) }); i >= 0 {
-			n.EvictRefused[pod.UID] = report.EvictionOutcome{
+			n.Refusals[pod.UID], _ = report.EvictionOutcome{
 				Namespace: pod.Namespace, Name: pod.Name, Result: report.EvictionRefused, Budget: list[i].Name,
-			}.String()
+				Message: fmt.Sprintf("it needs %d healthy pods and has %d currently", list[i].Status.DesiredHealthy, list[i].Status.CurrentHealthy),
+			}.Refusal()
 		}
 	}
 }

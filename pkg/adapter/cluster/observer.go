@@ -26,6 +26,7 @@ type Observer struct {
 	live      client.Reader
 	client    kubernetes.Interface
 	namespace string
+	own       ownPod
 
 	writes    expectations
 	nodes     nodeViews
@@ -39,13 +40,16 @@ func NewObserver(cached, live client.Reader, c kubernetes.Interface, namespace s
 	return &Observer{cached: cached, live: live, client: c, namespace: namespace}
 }
 
+// RunsAs tells the observer, before the first Observe, in which pod of its namespace this process runs; empty: in none.
+func (o *Observer) RunsAs(pod string) { o.own.name = pod }
+
 // Observe gathers what a pass decides from, without Ledger and Settings. It first waits until the caches
 // have seen everything that was written through this observer's Actor.
 func (o *Observer) Observe(ctx context.Context, now time.Time) (plan.Input, error) {
 	if err := o.awaitWrites(ctx); err != nil {
 		return plan.Input{}, err
 	}
-	in := plan.Input{Now: now}
+	in := plan.Input{Now: now, Own: o.own.look(ctx, o.client, o.namespace)}
 	for _, read := range []func(context.Context, *plan.Input) error{
 		o.readNodes, o.awaitJobsOfVanished, o.readExecutions, o.readObjects, o.readSnapshots,
 	} {

@@ -1,13 +1,11 @@
 package cluster
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,34 +18,7 @@ import (
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
-	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
-
-func TestEvictionOutcomes(t *testing.T) {
-	pods := schema.GroupResource{Resource: "pods"}
-	budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
-	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{
-		Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget web needs 3 healthy pods and has 3 currently",
-	}}
-	for name, c := range map[string]struct {
-		err    error
-		want   report.EvictionResult
-		budget string
-	}{
-		"accepted":    {nil, report.EvictionAccepted, ""},
-		"gone":        {apierrors.NewNotFound(pods, "p"), report.EvictionGone, ""},
-		"replaced":    {apierrors.NewConflict(pods, "p", errors.New("uid mismatch")), report.EvictionReplaced, ""},
-		"refused":     {budget, report.EvictionRefused, "web"},
-		"throttled":   {apierrors.NewTooManyRequests("slow down", 1), report.EvictionThrottled, ""},
-		"two budgets": {apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget")), report.EvictionError, ""},
-		"network":     {errors.New("connection refused"), report.EvictionError, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := evictionOutcome(plan.Eviction{Namespace: "ns", Name: "p"}, c.err)
-			require.Equal(t, []string{string(c.want), c.budget}, []string{string(got.Result), got.Budget})
-		})
-	}
-}
 
 func TestIsConflict(t *testing.T) {
 	nodes := schema.GroupResource{Resource: "nodes"}

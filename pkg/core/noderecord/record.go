@@ -48,7 +48,9 @@ type Record struct {
 	// EndedAt is when the turn ended; ReadyAt when all its work was done (settling counts from there).
 	EndedAt *time.Time `json:"endedAt,omitempty"`
 	ReadyAt *time.Time `json:"readyAt,omitempty"`
-	// DrainSince is when the first eviction of this turn was asked for.
+	// WaitSince is since when the node waits for protected pods, where that wait is bounded; DrainSince since when it is
+	// drained, with no protected pod on it. Both are nil on a node that is empty.
+	WaitSince  *time.Time `json:"waitSince,omitempty"`
 	DrainSince *time.Time `json:"drainSince,omitempty"`
 	// Healed says that what made the turn fail has mended itself since: the node may be admitted again.
 	Healed bool `json:"healed,omitempty"`
@@ -191,7 +193,7 @@ func (r Record) Reached(round int64, order int32) bool {
 func (r Record) Clone() Record {
 	out := r
 	out.AdmittedAt, out.EndedAt = clone(r.AdmittedAt), clone(r.EndedAt)
-	out.ReadyAt, out.DrainSince = clone(r.ReadyAt), clone(r.DrainSince)
+	out.ReadyAt, out.WaitSince, out.DrainSince = clone(r.ReadyAt), clone(r.WaitSince), clone(r.DrainSince)
 	out.Failure, out.FirstFailure = clone(r.Failure), clone(r.FirstFailure)
 	out.Asked = maps.Clone(r.Asked)
 	if r.Interrupt != nil {

@@ -15,7 +15,7 @@ func full() noderecord.Record {
 	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	return noderecord.Record{
 		NodeWright: "nw", Node: "node", Round: 3, Batch: 2, Compartment: "default", Order: 5, Started: true, Disruptive: true,
-		Outcome: noderecord.Failed, EndedAt: &at, ReadyAt: &at, DrainSince: &at, Healed: true, Retried: "x", Waves: 1,
+		Outcome: noderecord.Failed, EndedAt: &at, ReadyAt: &at, WaitSince: &at, DrainSince: &at, Healed: true, Retried: "x", Waves: 1,
 		Failure: &noderecord.Failure{Package: "tuning", Stage: nwv1.StageApply, ExitCode: 3, Reason: "PackageFailed", Message: "boom"},
 		Interrupt: &noderecord.Interrupt{
 			Type: nwv1.InterruptService, Services: []string{"a"}, Packages: []string{"tuning"}, Wave: 1, Attempt: 1, At: at, NotBefore: &at,

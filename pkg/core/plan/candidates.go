@@ -65,6 +65,8 @@ func (p *pass) inadmissible(v *view, m *member) *cause {
 		return &cause{RecordUnreadable, "", problem}
 	case !m.node.Ready:
 		return causeNotReady
+	case m.tainted != nil:
+		return m.tainted
 	}
 	return p.goesFirst(v, m)
 }

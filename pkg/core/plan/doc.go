@@ -42,6 +42,9 @@
 //     when its content changes is finished all the same;
 //   - with `protectedPods: Yield` a node is given back to protected pods as long as nothing ran in its turn. After that, and
 //     when a new round finds it under way, it keeps its slot;
+//   - a drain that is under way goes on while its node is not Ready, so that what nobody runs any more can leave; nothing starts;
+//   - a node that failed and that we hold cordoned counts as failed also when a taint excludes it by now; it is not admitted
+//     before the taint is gone;
 //   - the nodes of a group that cannot be admitted now (NotReady, or behind another NodeWright) are not waited for, and one
 //     that is out of service already does not wait for the rest of its group;
 //   - a batch of which a node was given back, or of which none ended, does not grow;

@@ -6,93 +6,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
-
-// TestDrainOfEachKindOfPod: what a drain does with a pod under its options.
-func TestDrainOfEachKindOfPod(t *testing.T) {
-	bare := func(p *corev1.Pod) { p.OwnerReferences = nil }
-	daemon := func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "DaemonSet" }
-	emptyDir := func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-	}
-	const evict, remove, ignore = "evict", "delete", "ignore"
-	for _, c := range []struct {
-		name string
-		pod  func(*corev1.Pod)
-		cfg  nwv1.DrainConfig
-		want string // or the reason why it is blocked
-	}{
-		{"replicated", func(*corev1.Pod) {}, nwv1.DrainConfig{}, evict},
-		{"replicated, eviction disabled", func(*corev1.Pod) {}, nwv1.DrainConfig{DisableEviction: new(true)}, remove},
-		{"bare", bare, nwv1.DrainConfig{}, evict},
-		{"bare, not forced", bare, nwv1.DrainConfig{Force: new(false)},
-			"pod web/a may not be evicted: no controller would replace it (drainConfig.force is false)"},
-		{"emptyDir", emptyDir, nwv1.DrainConfig{}, evict},
-		{"emptyDir, kept", emptyDir, nwv1.DrainConfig{DeleteEmptyDirData: new(false)},
-			"pod web/a may not be evicted: it has emptyDir data (drainConfig.deleteEmptyDirData is false)"},
-		{"DaemonSet", daemon, nwv1.DrainConfig{}, ignore},
-		{"DaemonSet, not ignored", daemon, nwv1.DrainConfig{IgnoreDaemonSets: new(false)},
-			"pod web/a may not be evicted: a DaemonSet would replace it at once (drainConfig.ignoreDaemonSets is false)"},
-		{"mirror", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }, nwv1.DrainConfig{}, ignore},
-		{"kube-system", func(p *corev1.Pod) { p.Namespace = "kube-system" }, nwv1.DrainConfig{}, ignore},
-		{"finished", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, nwv1.DrainConfig{}, ignore},
-		{"failed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, nwv1.DrainConfig{}, ignore},
-		{"ours", func(p *corev1.Pod) { p.Namespace, p.Labels = "fleetwright", map[string]string{nwv1.NameLabel: "tune"} }, nwv1.DrainConfig{}, ignore},
-		{"ours by label only", func(p *corev1.Pod) { p.Labels = map[string]string{nwv1.NameLabel: "tune"} }, nwv1.DrainConfig{}, evict},
-		{"tolerates everything", func(p *corev1.Pod) {
-			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-		}, nwv1.DrainConfig{}, ignore},
-		{"tolerates something else", func(p *corev1.Pod) {
-			p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Value: "a", Effect: corev1.TaintEffectNoSchedule}}
-		}, nwv1.DrainConfig{}, evict},
-		{"tolerates cordons by value", func(p *corev1.Pod) {
-			p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable}}
-		}, nwv1.DrainConfig{}, ignore},
-		{"terminating", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, nwv1.DrainConfig{}, "pods are leaving: web/a"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, 1)
-			rebooting(w)
-			w.edit("tune", func(nw *plan.NodeWright) { nw.Spec.DrainConfig = &c.cfg })
-			w.pods = map[string][]*corev1.Pod{}
-			c.pod(w.addPod("n01", "web", "a", nil))
-			w.pass()
-			out := w.pass()
-			got := w.reason("tune", "n01").Message
-			for _, d := range out.Decisions {
-				if len(d.Start) > 0 {
-					got = ignore
-				}
-				for _, e := range d.Evict {
-					got = map[bool]string{false: evict, true: remove}[e.Delete]
-				}
-			}
-			require.Equal(t, c.want, got)
-		})
-	}
-}
-
-func TestDrainOverridesTheGracePeriod(t *testing.T) {
-	w := newWorld(t, 1)
-	rebooting(w)
-	w.edit("tune", func(nw *plan.NodeWright) {
-		nw.Spec.DrainConfig = &nwv1.DrainConfig{GracePeriod: &metav1.Duration{Duration: 1500 * time.Millisecond}}
-	})
-	w.pods = map[string][]*corev1.Pod{}
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		w.addPod("n01", "web", name, nil)
-	}
-	w.pass()
-	out := w.pass()
-	require.EqualValues(t, 2, *out.Decisions[0].Evict[0].GracePeriodSeconds, "rounded up")
-	require.Equal(t, "pods are leaving: web/a, web/b, web/c and 2 more", w.reason("tune", "n01").Message)
-}
 
 func zone(name string, b nwv1.DeploymentBudget, s *nwv1.DeploymentStrategy, key string) nwv1.Compartment {
 	return nwv1.Compartment{Name: name, Selector: metav1.LabelSelector{MatchLabels: map[string]string{key: "x"}}, Budget: b, Strategy: s}

@@ -30,7 +30,11 @@ func (v *view) since(m *member, c Code) time.Time {
 		}
 	case Settling:
 		return orZero(m.rec.ReadyAt)
-	case Draining, DisruptionBudget, DrainBlocked, DrainTimeout:
+	case ProtectedPod:
+		if m.rec.WaitSince != nil {
+			return *m.rec.WaitSince
+		}
+	case Draining, DisruptionBudget, EvictionFailed, DrainBlocked, PodStuck, DrainTimeout:
 		if m.rec.DrainSince != nil {
 			return *m.rec.DrainSince
 		}
@@ -92,7 +96,7 @@ func (c Code) Ends() string {
 		WaitingForWindow, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, Standby, RecordUnreadable, NodeNotReady,
 		Superseded, WaitingForRound:
 		return c.endsWaiting()
-	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout:
+	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ProtectedPodTimeout:
 		return c.endsFailure()
 	}
 	return c.endsTurn()
@@ -145,7 +149,7 @@ func (c Code) endsFailure() string {
 	case NodeLost:
 		return "the next round begins"
 	case DrainTimeout:
-		return "the pods are gone, new content is pushed, or a retry is asked for"
+		return "the pods are gone; where the node was given up, new content is pushed, or a retry is asked for"
 	}
 	return "new content is pushed, or a retry is asked for"
 }
@@ -160,8 +164,12 @@ func (c Code) endsTurn() string {
 		return "the pods are gone"
 	case DisruptionBudget:
 		return "the PodDisruptionBudget allows a disruption"
+	case EvictionFailed:
+		return "the API server takes the eviction"
 	case DrainBlocked:
 		return "the pod is gone, or spec.drainConfig allows to evict it"
+	case PodStuck:
+		return "the kubelet confirms the pod's end, and its finalizers are removed"
 	case Running:
 		return "the stage has ended, or its timeout is over"
 	case RetryBackoff:

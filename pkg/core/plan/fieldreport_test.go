@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
@@ -267,8 +266,7 @@ func TestFieldReport_DR13_DrainTimeout(t *testing.T) {
 			return len(d.Evict) > 0 && !d.Evict[0].Delete && d.Record == nil
 		}
 		w.lost = refuse
-		w.nodes["n01"].EvictRefused = map[types.UID]string{p.UID: "PodDisruptionBudget web/pdb allows none"}
-		w.nodes["n01"].EvictAfter = w.in.Now.Add(15 * time.Second)
+		w.refuse("n01", p, plan.RefusedByBudget, "PodDisruptionBudget web/pdb allows none", 15*time.Second)
 		w.passAndWork(8)
 		require.Equal(t, plan.DisruptionBudget, w.reason("tune", "n01").Code)
 		w.passAndWork(60)
@@ -278,7 +276,7 @@ func TestFieldReport_DR13_DrainTimeout(t *testing.T) {
 			require.True(t, w.nodes["n01"].Unschedulable)
 			require.Len(t, w.pods["n01"], 1)
 		case nwv1.DrainSkip:
-			require.Equal(t, "the node was not empty after 10s: web/a", w.reason("tune", "n01").Message)
+			require.Equal(t, "the node was not empty after 10s: web/a; PodDisruptionBudget web/pdb allows none", w.reason("tune", "n01").Message)
 			require.False(t, w.nodes["n01"].Unschedulable)
 			require.Equal(t, plan.Complete, w.reason("tune", "n02").Code)
 		case nwv1.DrainForce:

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
 
@@ -20,6 +18,15 @@ import (
 //
 // They are asked again before each start: an uncordon or a new pod in between closes them.
 func (t *turn) passGates() bool { return t.cordoned() && t.empty() }
+
+// waitUntilReady says that the node is away. A drain that is under way goes on meanwhile: pods that nobody runs any more may
+// leave, and what does not let them go is said.
+func (t *turn) waitUntilReady(left work) {
+	if t.rec.DrainSince != nil && left.disruptive() && !t.passGates() && t.m.code() != Draining {
+		return
+	}
+	t.because(NodeNotReady, "", "the node is not Ready")
+}
 
 func (t *turn) cordoned() bool {
 	n := t.m.node
@@ -45,86 +52,6 @@ func (t *turn) room() *cause {
 		return nil
 	}
 	return t.p.clusterRoom(t.m.node)
-}
-
-// empty looks at the pods of the node and asks those that have to leave to do so.
-func (t *turn) empty() bool {
-	n := t.m.node
-	if !n.PodsListed {
-		t.p.needPods[n.Name] = true
-		t.because(Draining, "", "the pods of the node are being listed")
-		return false
-	}
-	cfg := t.v.nw.Spec.DrainConfig.Settings()
-	pods := viewPods(n.Pods, protectedBy(t.v.nw), cfg, t.p.in.Settings.Namespace)
-	if pods.empty() {
-		return true
-	}
-	t.p.wakeAt(t.p.in.Now.Add(t.p.in.Settings.DrainRetry))
-	if len(pods.protected) > 0 && t.v.yields() && !t.rec.Started {
-		t.release()
-		t.because(Yielding, podRef(pods.protected[0]), "the node is given back to its protected pods: "+names(pods.protected))
-		return false
-	}
-	if len(pods.protected) > 0 {
-		t.because(ProtectedPod, podRef(pods.protected[0]), "the node waits for protected pods to finish: "+names(pods.protected))
-		return false
-	}
-	t.drain(pods, cfg)
-	return false
-}
-
-// drain asks for what can be asked for now.
-func (t *turn) drain(pods drainView, cfg nwv1.DrainSettings) {
-	if t.rec.DrainSince == nil {
-		t.rec.DrainSince = t.now()
-	}
-	late := cfg.Timeout > 0 && !t.p.in.Now.Before(t.rec.DrainSince.Add(cfg.Timeout))
-	if cfg.Timeout > 0 {
-		t.p.wakeAt(t.rec.DrainSince.Add(cfg.Timeout))
-	}
-	if late && cfg.OnTimeout == nwv1.DrainSkip {
-		t.dropCordon()
-		t.fail(noderecord.Failure{
-			Reason: string(DrainTimeout), Message: "the node was not empty after " + cfg.Timeout.String() + ": " + t.inTheWay(pods),
-		})
-		return
-	}
-	force := late && cfg.OnTimeout == nwv1.DrainForce
-	if len(pods.evict) > 0 && !t.p.in.Now.Before(t.m.node.EvictAfter) {
-		t.d.Evict = evictions(pods.evict, cfg, force)
-		t.act(ActionDrain)
-	}
-	t.becauseDraining(pods, late)
-}
-
-func (t *turn) becauseDraining(pods drainView, late bool) {
-	refused := t.refusals(pods.evict)
-	switch {
-	case late:
-		t.because(DrainTimeout, "", "the drain has outlasted its timeout: "+t.inTheWay(pods))
-	case len(refused) > 0:
-		t.because(DisruptionBudget, podRef(refused[0]), t.m.node.EvictRefused[refused[0].UID])
-	case len(pods.blocked) > 0:
-		b := pods.blocked[0]
-		t.because(DrainBlocked, podRef(b.pod), podRef(b.pod)+" may not be evicted: "+b.why)
-	default:
-		t.because(Draining, "", "pods are leaving: "+t.inTheWay(pods))
-	}
-}
-
-func (t *turn) inTheWay(pods drainView) string {
-	all := slices.Concat(pods.evict, pods.leaving)
-	for _, b := range pods.blocked {
-		all = append(all, b.pod)
-	}
-	return names(all)
-}
-
-func (t *turn) refusals(pods []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
-		return t.m.node.EvictRefused[p.UID] == ""
-	})
 }
 
 // busyElsewhere is what other NodeWrights do on the node.

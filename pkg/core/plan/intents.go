@@ -99,7 +99,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 		r.AdmittedAt = new(intent.At.Time.UTC())
 	}
 	r.Started = t.m.underWay() // what ran in an earlier round forbids to release the turn
-	r.Outcome, r.EndedAt, r.ReadyAt, r.DrainSince = noderecord.Open, nil, nil, nil
+	r.Outcome, r.EndedAt, r.ReadyAt, r.WaitSince, r.DrainSince = noderecord.Open, nil, nil, nil, nil
 	r.Failure, r.FirstFailure, r.Healed, r.Interrupt, r.Retried = nil, nil, false, nil, t.v.retryToken()
 	for name, pkg := range r.Packages {
 		pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.Running = 0, nil, nil, ""

@@ -33,9 +33,11 @@ type member struct {
 	// reason and decision of this pass, as soon as there are any.
 	reason   *cause
 	decision *Decision
+	// blockers are the pods that hold the node up.
+	blockers []Blocker
 	rec      noderecord.Record
-	// excluded is why a selected node is not targeted.
-	excluded *cause
+	// excluded is why a selected node is not targeted; tainted why one that is targeted all the same is not admitted.
+	excluded, tainted *cause
 	// pos is the node's position in pass.nodes.
 	pos int
 }

@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"slices"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +25,7 @@ func (h *history) crash() {
 	h.lost = lost
 	h.in.Ledger.Epoch++
 	for _, n := range h.nodes {
-		n.EvictAfter, n.EvictRefused = time.Time{}, nil
+		n.Refusals = nil
 	}
 }
 

@@ -65,8 +65,12 @@ const (
 	Draining Code = "Draining"
 	// DisruptionBudget: a PodDisruptionBudget refuses an eviction.
 	DisruptionBudget Code = "DisruptionBudget"
+	// EvictionFailed: the API server fails to evict a pod, or refuses to for another reason than a budget.
+	EvictionFailed Code = "EvictionFailed"
 	// DrainBlocked: a pod may not be evicted under the NodeWright's drainConfig.
 	DrainBlocked Code = "DrainBlocked"
+	// PodStuck: a pod is still there although its grace period is over.
+	PodStuck Code = "PodStuck"
 	// Running: an execution is under way.
 	Running Code = "Running"
 	// Starting: executions are being created.
@@ -121,4 +125,6 @@ const (
 	NodeLost Code = "NodeLost"
 	// DrainTimeout: the node could not be drained in `drainConfig.timeout`.
 	DrainTimeout Code = "DrainTimeout"
+	// ProtectedPodTimeout: protected pods were there for longer than `protectedPodsTimeout`.
+	ProtectedPodTimeout Code = "ProtectedPodTimeout"
 )

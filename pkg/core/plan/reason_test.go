@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
@@ -191,10 +190,35 @@ var reasonCases = map[plan.Code]reasonCase{
 		rebooting(w)
 		w.pods = map[string][]*corev1.Pod{}
 		p := w.addPod("n01", "web", "a", nil)
-		w.nodes["n01"].EvictRefused = map[types.UID]string{p.UID: "PodDisruptionBudget web/pdb allows none"}
-		w.nodes["n01"].EvictAfter = w.in.Now.Add(time.Hour)
+		w.refuse("n01", p, plan.RefusedByBudget, "PodDisruptionBudget web/pdb allows none", time.Hour)
 		w.pass()
 	}},
+	plan.EvictionFailed: {node: "n01", object: "pod web/a", message: "eviction of pod web/a failed: boom", arrange: func(w *world) {
+		rebooting(w)
+		w.pods = map[string][]*corev1.Pod{}
+		w.refuse("n01", w.addPod("n01", "web", "a", nil), plan.RefusedByError, "eviction of pod web/a failed: boom", time.Hour)
+		w.pass()
+	}},
+	plan.PodStuck: {node: "n01", object: "pod web/a",
+		message: "pod web/a should have ended by 2026-01-05T08:59:00Z; its finalizers hold it: example.com/hold",
+		arrange: func(w *world) {
+			rebooting(w)
+			w.pods = map[string][]*corev1.Pod{}
+			p := w.addPod("n01", "web", "a", nil)
+			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: w.in.Now.Add(-time.Minute)}, []string{"example.com/hold"}
+			w.pass()
+		}},
+	plan.ProtectedPodTimeout: {node: "n01", message: "protected pods were still there after 10s: ml/train",
+		arrange: func(w *world) {
+			rebooting(w)
+			protect(w)
+			w.edit("tune", func(nw *plan.NodeWright) {
+				nw.Spec.ProtectedPodsTimeout = &metav1.Duration{Duration: 10 * time.Second}
+			})
+			w.addPod("n01", "ml", "train", map[string]string{"protected": "true"})
+			w.addPod("n02", "ml", "train-2", map[string]string{"protected": "true"})
+			w.passAndWork(13)
+		}},
 	plan.DrainBlocked: {node: "n01", object: "pod web/a",
 		message: "pod web/a may not be evicted: no controller would replace it (drainConfig.force is false)",
 		arrange: func(w *world) {
@@ -339,7 +363,7 @@ var reasonCases = map[plan.Code]reasonCase{
 			nw.Spec.DrainConfig = &nwv1.DrainConfig{Timeout: &metav1.Duration{Duration: time.Minute}}
 		})
 		w.pods = map[string][]*corev1.Pod{}
-		w.addPod("n01", "web", "a", nil).DeletionTimestamp = &metav1.Time{Time: w.in.Now}
+		w.addPod("n01", "web", "a", nil).DeletionTimestamp = &metav1.Time{Time: w.in.Now.Add(time.Hour)}
 		w.pass()
 		w.pass()
 		w.in.Now = w.in.Now.Add(2 * time.Minute)

@@ -14,8 +14,10 @@ type unit struct {
 	// group is the label's value; empty for a single node.
 	group   string
 	members []*member
-	// urgency is that of the most urgent node, label the smallest value of `orderBy`; busy says that one has pods which
-	// speak against disturbing it.
+	// holds says that one holds a slot; care is the greatest that one needs, see view.care; urgency is that of the most urgent
+	// node, label the smallest value of `orderBy`; busy says that one has pods which speak against disturbing it.
+	holds   bool
+	care    int
 	urgency int
 	label   string
 	busy    bool
@@ -29,8 +31,8 @@ func (c *compartment) groupOf(m *member) string {
 	return m.node.Labels[c.groupBy]
 }
 
-// unitsOf are the waiting nodes of a compartment as they are admitted, in order: those that hold a slot already, those
-// that failed, then by the policy's order.
+// unitsOf are the waiting nodes of a compartment as they are admitted, in order: those that hold a slot already; before the
+// nodes that need care those that failed, then by the policy's order.
 func (p *pass) unitsOf(v *view, c *compartment, waiting []*member, o Occupancy) []unit {
 	out := make([]unit, 0, len(waiting))
 	place := map[string]int{}
@@ -47,6 +49,7 @@ func (p *pass) unitsOf(v *view, c *compartment, waiting []*member, o Occupancy) 
 		}
 		u := &out[at]
 		u.members = append(u.members, m)
+		u.holds, u.care = u.holds || c.holders[m], max(u.care, v.care(m, p.in.Own.Node))
 		u.urgency, u.label = min(u.urgency, c.urgency(m)), min(u.label, v.orderLabel(m))
 		u.busy = u.busy || v.prefersIdle() && o.has(m.node.Name) && v.workOf(m).disruptive()
 	}
@@ -56,7 +59,7 @@ func (p *pass) unitsOf(v *view, c *compartment, waiting []*member, o Occupancy) 
 
 // compareUnits is the order of admission. Groups go by their names; equal single nodes keep the order of theirs.
 func compareUnits(a, b unit) int {
-	return cmp.Or(a.urgency-b.urgency, compareBools(a.busy, b.busy), compareStrings(a.label, b.label), compareStrings(a.group, b.group))
+	return cmp.Or(compareBools(!a.holds, !b.holds), a.care-b.care, a.urgency-b.urgency, compareBools(a.busy, b.busy), compareStrings(a.label, b.label), compareStrings(a.group, b.group))
 }
 
 func compareBools(a, b bool) int {
@@ -76,6 +79,26 @@ func (v *view) orderLabel(m *member) string {
 	}
 	return ""
 }
+
+// care puts the nodes last on which most depends: that of the reconciler itself, which has to move, and before it control
+// planes. It counts only where something is interrupted.
+func (v *view) care(m *member, own string) int {
+	care := 0
+	for _, role := range controlPlaneLabels {
+		if _, is := m.node.Labels[role]; is {
+			care = 1
+		}
+	}
+	if own != "" && own == m.node.Name {
+		care = 2
+	}
+	if care == 0 || !v.workOf(m).disruptive() {
+		return 0
+	}
+	return care
+}
+
+var controlPlaneLabels = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
 func (c *compartment) urgency(m *member) int {
 	switch {

@@ -20,7 +20,7 @@ func statusOf(c Code) nwv1.Status {
 		return nwv1.StatusPaused
 	case Disabled:
 		return nwv1.StatusDisabled
-	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ImagePull, ContainerCannotRun, CrashLoop:
+	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ProtectedPodTimeout, ImagePull, ContainerCannotRun, CrashLoop:
 		return nwv1.StatusErroring
 	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
 		return nwv1.StatusBlocked
@@ -49,6 +49,7 @@ func (p *pass) status(v *view) Status {
 			s.Complete++
 		default:
 			s.count(m)
+			s.countBlockers(m)
 			countReason(counts, m)
 		}
 	}
@@ -96,6 +97,17 @@ func (s *Status) count(m *member) {
 		s.Blocked++
 	default:
 		s.Waiting++
+	}
+}
+
+// countBlockers keeps protected pods and those that a drain cannot get rid of apart: they are two conditions.
+func (s *Status) countBlockers(m *member) {
+	switch {
+	case len(m.blockers) == 0:
+	case m.blockers[0].Cause == BlockedProtected:
+		s.Protected.add(m.blockers...)
+	default:
+		s.Blockers.add(m.blockers...)
 	}
 }
 

@@ -68,15 +68,22 @@ func rebased(rec noderecord.Record, nw *NodeWright) noderecord.Record {
 }
 
 // target decides whether a selected node is targeted. A taint counts only before admission: a node under way is
-// tainted by its own reboot.
+// tainted by its own reboot. One that failed and that we still hold cordoned is not let out of the count by a taint, but is
+// not admitted again while it has it.
 func (p *pass) target(m *member) {
-	switch taint, untolerated := p.untolerated(m.nw, m.node); {
+	taint, untolerated := p.untolerated(m.nw, m.node)
+	switch {
 	case !m.selected:
 	case m.node.Labels[nwv1.IgnoreLabel] == nwv1.TrueValue:
 		m.excluded = causeIgnored
 	case untolerated && !m.rec.IsOpen():
-		m.excluded = &cause{TaintNotTolerated, "taint " + taint.Key,
+		why := &cause{TaintNotTolerated, "taint " + taint.Key,
 			"the node has the taint " + taint.ToString() + ", which the NodeWright does not tolerate"}
+		if m.rec.Outcome != noderecord.Failed || !m.ownsCordon() {
+			m.excluded = why
+			return
+		}
+		m.tainted, m.targeted = why, true
 	default:
 		m.targeted = true
 	}

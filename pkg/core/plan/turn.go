@@ -193,7 +193,7 @@ func (t *turn) workOn(left work) {
 		return
 	}
 	if !t.m.node.Ready {
-		t.because(NodeNotReady, "", "the node is not Ready")
+		t.waitUntilReady(left)
 		return
 	}
 	if name := t.leftover(); name != "" {

@@ -35,6 +35,8 @@ type Input struct {
 	Budgets []Budget
 	// Occupancies by NodeWright name, of those that the caller was asked for; see Output.NeedOccupancy.
 	Occupancies map[string]Occupancy
+	// Own is the pod of this very process; zero where it does not run in the cluster.
+	Own OwnPod
 	// Settings of the reconciler.
 	Settings Settings
 	// Standby, when not empty, says why nothing may be done now (NVIDIA's operator is active, say). Statuses and
@@ -115,10 +117,8 @@ type Node struct {
 	Pods []*corev1.Pod
 	// PodsListed says that Pods is the truth of this pass, also when it is empty.
 	PodsListed bool
-	// EvictAfter is when the next eviction on this node may be asked for (back-off of refused ones); zero: now.
-	EvictAfter time.Time
-	// EvictRefused says which pods refused the last eviction and why (it names the PodDisruptionBudget), by UID.
-	EvictRefused map[types.UID]string
+	// Refusals are the answers to pods that were asked to leave and may stay for now, by UID.
+	Refusals map[types.UID]Refusal
 	// Executions of all NodeWrights on this node (by UID), in any order.
 	Executions []Execution
 }
@@ -407,6 +407,8 @@ type Status struct {
 	Failures []NodeFailure
 	// Uninstall is what is still to be uninstalled; nil: nothing.
 	Uninstall *UninstallStatus
+	// Protected are the nodes that wait for protected pods; Blockers the pods that a drain cannot get rid of by itself.
+	Protected, Blockers Blockers
 	// PackageList is `name:version` of the desired packages, sorted.
 	PackageList []string
 	// Problem repeats NodeWright.Problem.

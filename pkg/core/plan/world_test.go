@@ -49,6 +49,8 @@ type world struct {
 	compartmentOf func(nodeWright string, n *plan.Node) string
 	// occupancyOf, where given, answers for the pods of the cluster, or not.
 	occupancyOf func(q plan.OccupancyQuery) (plan.Occupancy, bool)
+	// leaves says whether a pod goes at once when it is asked to; nil: all do.
+	leaves func(e plan.Eviction) bool
 	// lost says that the write of a decision is refused.
 	lost func(d plan.Decision) bool
 
@@ -233,7 +235,9 @@ func (w *world) do(d plan.Decision) {
 	}
 	for _, e := range d.Evict {
 		require.True(w.t, w.stale || n.Unschedulable, "an eviction on a node that is not cordoned")
-		w.removePod(d.Node, e.UID)
+		if w.leaves == nil || w.leaves(e) {
+			w.removePod(d.Node, e.UID)
+		}
 	}
 }
 
@@ -481,22 +485,6 @@ func (w *world) reason(nodeWright, node string) plan.Reason {
 	}
 	w.t.Fatalf("no reason for %s under %s", node, nodeWright)
 	return plan.Reason{}
-}
-
-func (w *world) addPod(node, namespace, name string, lbls map[string]string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name), Labels: lbls,
-		OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", Controller: new(true)}},
-	}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	w.pods[node] = append(w.pods[node], p)
-	return p
-}
-
-func (w *world) removePod(node string, uid types.UID) {
-	for _, p := range w.pods[node] {
-		require.False(w.t, p.UID == uid && p.Labels["protected"] == "true", "a protected pod was evicted")
-	}
-	w.pods[node] = slices.DeleteFunc(w.pods[node], func(p *corev1.Pod) bool { return p.UID == uid })
 }
 
 func (w *world) logf(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }

@@ -238,7 +238,8 @@ func failText(d plan.Decision) string {
 
 // loudReasons are what a node waits for that people should hear of.
 var loudReasons = map[plan.Code]bool{
-	plan.ProtectedPod: true, plan.DisruptionBudget: true, plan.DrainBlocked: true, plan.ImagePull: true,
+	plan.ProtectedPod: true, plan.DisruptionBudget: true, plan.EvictionFailed: true, plan.DrainBlocked: true, plan.PodStuck: true,
+	plan.DrainTimeout: true, plan.ImagePull: true,
 	plan.InsufficientResources: true, plan.ContainerCannotRun: true, plan.RecordUnreadable: true, plan.CrashLoop: true, plan.NoPod: true,
 	plan.PodNotAcknowledged: true, plan.PodRefused: true, plan.Disrupted: true, plan.InterruptRefused: true,
 }

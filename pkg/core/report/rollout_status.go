@@ -29,7 +29,7 @@ const (
 	ConditionRequestRefused     = "RequestRefused"
 )
 
-// Reasons of a NodeWright's conditions, in NVIDIA's words where it has them.
+// Reasons of a NodeWright's conditions, in NVIDIA's words where it has them. Those of DrainBlocked are plan.BlockCause.
 const (
 	NodesConverged          = "NodesConverged"
 	NodesProgressing        = "Progressing"
@@ -40,8 +40,6 @@ const (
 	NodesDisabled           = "Disabled"
 	NodesUnknown            = "Unknown"
 	NonInterruptPodsRunning = "NonInterruptPodsRunning"
-	PodDisruptionBudget     = "PodDisruptionBudget"
-	PodsNotEvictable        = "PodsNotEvictable"
 	MultipleCauses          = "MultipleCauses"
 	ParseError              = "ParseError"
 	UnresolvedReference     = "UnresolvedReference"
@@ -132,25 +130,37 @@ func stalled(s plan.Status) metav1.Condition {
 
 func blocked(s plan.Status) metav1.Condition {
 	c := metav1.Condition{Type: ConditionBlocked, Reason: NonInterruptPodsRunning}
-	if r, ok := reasonOf(s, plan.ProtectedPod); ok {
-		c.Status, c.Message = metav1.ConditionTrue, segment("protected pods on", r)
+	if s.Protected.Count > 0 {
+		c.Status, c.Message = metav1.ConditionTrue, blockersText(s.Protected, "nodes")
 	}
 	return c
 }
 
+// drainBlocked names node, pod and cause of what a drain cannot get rid of by itself. It goes with what blocks, and when the
+// NodeWright is paused, disabled or complete: then nothing is drained.
 func drainBlocked(s plan.Status) metav1.Condition {
 	c := metav1.Condition{Type: ConditionDrainBlocked}
-	budget, byBudget := reasonOf(s, plan.DisruptionBudget)
-	other, byOther := reasonOf(s, plan.DrainBlocked)
-	switch {
-	case byBudget && byOther:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, MultipleCauses, budget.Message+"; "+other.Message
-	case byBudget:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, PodDisruptionBudget, budget.Message
-	case byOther:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, PodsNotEvictable, other.Message
+	if s.Blockers.Count == 0 {
+		return c
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionTrue, string(s.Blockers.First[0].Cause), blockersText(s.Blockers, "pods")
+	for _, b := range s.Blockers.First {
+		if b.Cause != s.Blockers.First[0].Cause {
+			c.Reason = MultipleCauses
+		}
 	}
 	return c
+}
+
+func blockersText(b plan.Blockers, what string) string {
+	var parts []string
+	for _, blocker := range b.First {
+		parts = append(parts, "node "+blocker.Node+": "+blocker.Message)
+	}
+	if more := int(b.Count) - len(b.First); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more %s", more, what))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // counted is always written, True or False, as NVIDIA does.

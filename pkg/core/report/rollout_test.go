@@ -53,12 +53,18 @@ func TestNodeWrightConditions(t *testing.T) {
 		"halted": {planStatus(nwv1.StatusErroring, func(s *plan.Status) {
 			s.Halted, s.Compartments = []string{"gold"}, []plan.CompartmentStatus{{Name: "gold", Halt: halt}}
 		}), "Stalled", metav1.ConditionTrue, "RolloutHalted", "compartment gold halted in batch 2: node n1 failed, package a, stage apply, exit code 3"},
-		"protected": {planStatus(nwv1.StatusInProgress, reasons(plan.ReasonCount{Code: plan.ProtectedPod, Count: 1, Nodes: []string{"n1"}})),
-			"Blocked", metav1.ConditionTrue, "NonInterruptPodsRunning", "1 protected pods on (n1)"},
-		"two causes of a blocked drain": {planStatus(nwv1.StatusInProgress, reasons(
-			plan.ReasonCount{Code: plan.DisruptionBudget, Message: "budget"}, plan.ReasonCount{Code: plan.DrainBlocked, Message: "emptyDir"})),
-			"DrainBlocked", metav1.ConditionTrue, "MultipleCauses", "budget; emptyDir"},
-		"nobody ignored": {planStatus(nwv1.StatusComplete, nil), "NodesIgnored", metav1.ConditionFalse, "NodesIgnored", "no node"},
+		"protected": {planStatus(nwv1.StatusInProgress, func(s *plan.Status) {
+			s.Protected = plan.Blockers{Count: 12, First: []plan.Blocker{{Node: "n1", Message: "the node waits for protected pods to finish: ml/a"}}}
+		}), "Blocked", metav1.ConditionTrue, "NonInterruptPodsRunning",
+			"node n1: the node waits for protected pods to finish: ml/a; and 11 more nodes"},
+		"one cause of a blocked drain": {planStatus(nwv1.StatusInProgress, blockedBy(
+			plan.Blocker{Node: "n1", Cause: plan.BlockedByBudget, Message: "budget"}, plan.Blocker{Node: "n2", Cause: plan.BlockedByBudget, Message: "budget too"})),
+			"DrainBlocked", metav1.ConditionTrue, "PodDisruptionBudget", "node n1: budget; node n2: budget too"},
+		"two causes of a blocked drain": {planStatus(nwv1.StatusInProgress, blockedBy(
+			plan.Blocker{Node: "n1", Cause: plan.BlockedByBudget, Message: "budget"}, plan.Blocker{Node: "n1", Cause: plan.BlockedEmptyDir, Message: "emptyDir"})),
+			"DrainBlocked", metav1.ConditionTrue, "MultipleCauses", "node n1: budget; node n1: emptyDir"},
+		"a drain that is not blocked": {planStatus(nwv1.StatusPaused, nil), "DrainBlocked", "", "", ""},
+		"nobody ignored":              {planStatus(nwv1.StatusComplete, nil), "NodesIgnored", metav1.ConditionFalse, "NodesIgnored", "no node"},
 		"malformed": {planStatus(nwv1.StatusBlocked, reasons(plan.ReasonCount{Code: plan.RecordUnreadable, Count: 1, Nodes: []string{"n1"}, Message: "bad"})),
 			"NodeStateMalformed", metav1.ConditionTrue, "ParseError", "1 nodes: n1: bad"},
 	} {
@@ -167,18 +173,8 @@ func TestReasonEvents(t *testing.T) {
 	require.True(t, e.Warning)
 }
 
-func TestEvictionOutcomeWords(t *testing.T) {
-	for want, o := range map[string]EvictionOutcome{
-		"eviction of pod ns/p refused by PodDisruptionBudget web":       {Result: EvictionRefused, Budget: "web"},
-		"eviction of pod ns/p refused by PodDisruptionBudget (unnamed)": {Result: EvictionRefused},
-		"eviction of pod ns/p failed: too many requests":                {Result: EvictionThrottled, Message: "too many requests"},
-		"pod ns/p is asked to leave":                                    {Result: EvictionAccepted},
-		"pod ns/p has left":                                             {Result: EvictionGone},
-		"pod ns/p was replaced by another of the same name":             {Result: EvictionReplaced},
-	} {
-		o.Namespace, o.Name = "ns", "p"
-		require.Equal(t, want, o.String())
-	}
+func blockedBy(first ...plan.Blocker) func(*plan.Status) {
+	return func(s *plan.Status) { s.Blockers = plan.Blockers{First: first, Count: int32(len(first))} }
 }
 
 func TestHandled(t *testing.T) {

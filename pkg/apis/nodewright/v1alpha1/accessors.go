@@ -47,6 +47,9 @@ func (d *DrainConfig) Settings() DrainSettings {
 	return s
 }
 
+// WaitLimit is protectedPodsTimeout; zero means none.
+func (s *NodeWrightSpec) WaitLimit() time.Duration { return duration(s.ProtectedPodsTimeout) }
+
 func valueOr(b *bool, def bool) bool {
 	if b == nil {
 		return def

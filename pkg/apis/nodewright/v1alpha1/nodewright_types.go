@@ -141,6 +141,15 @@ type NodeWrightSpec struct {
 	// +kubebuilder:default=Hold
 	ProtectedPods ProtectedPodsPolicy `json:"protectedPods,omitempty"`
 
+	// ProtectedPodsTimeout bounds the wait for protected pods of a cordoned node. After it the node is given up in this round:
+	// our cordon is rolled back, the slot is free, and the pods go on undisturbed. Set by people. Default none and zero: the
+	// wait has no limit. Extension.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+	// +kubebuilder:validation:Type=string
+	ProtectedPodsTimeout *metav1.Duration `json:"protectedPodsTimeout,omitempty"`
+
 	// VerifyInterval is how often the check steps run again on complete nodes. Set by people. Default none and zero:
 	// never. Extension.
 	// +optional
@@ -211,7 +220,8 @@ type DrainConfig struct {
 	// +kubebuilder:default=true
 	IgnoreDaemonSets *bool `json:"ignoreDaemonSets,omitempty"`
 
-	// Timeout of the whole drain of a node, from its first eviction. Set by people. Default none and zero: no limit.
+	// Timeout of the whole drain of a node, from when its pods are asked to leave; the wait for protected pods before it does not
+	// count. A limit shorter than the pods' grace periods is taken at its word. Set by people. Default none and zero: no limit.
 	// +optional
 	// +nullable
 	// +kubebuilder:validation:MaxLength=32
@@ -228,8 +238,9 @@ type DrainConfig struct {
 	// +kubebuilder:validation:Type=string
 	GracePeriod *metav1.Duration `json:"gracePeriod,omitempty"`
 
-	// OnTimeout is what happens after timeout: `Report` and go on waiting, `Skip` the node in this round, or `Force` the
-	// remaining pods off (never protected ones). Set by people. Default Report. Extension.
+	// OnTimeout is what happens after timeout: `Report` and go on waiting; `Skip`: the node is given up in this round and our
+	// cordon rolled back; `Force`: the pods that refused their eviction are deleted. Protected pods are left alone, and so are
+	// those that drainConfig forbids to evict. Set by people. Default Report. Extension.
 	// +optional
 	// +kubebuilder:default=Report
 	OnTimeout DrainTimeoutAction `json:"onTimeout,omitempty"`

@@ -515,6 +515,11 @@ func (in *NodeWrightSpec) DeepCopyInto(out *NodeWrightSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ProtectedPodsTimeout != nil {
+		in, out := &in.ProtectedPodsTimeout, &out.ProtectedPodsTimeout
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.VerifyInterval != nil {
 		in, out := &in.VerifyInterval, &out.VerifyInterval
 		*out = new(v1.Duration)
