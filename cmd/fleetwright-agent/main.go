@@ -5,7 +5,8 @@
 //	fleetwright-agent interrupt ROOT COPY_DIR BASE64
 //	fleetwright-agent --version
 //
-// Exit codes: 0 done, 1 failed or refused, 2 wrong command line or environment.
+// Exit codes: 0 done, 1 failed or refused, 2 wrong command line or environment, 3 an interrupt was not begun, because the node is
+// not safe to interrupt now.
 package main
 
 import (
@@ -71,12 +72,35 @@ func (p program) run(ctx context.Context, args []string) int {
 		Root: root, Runner: host.Exec{Root: root, Grace: stepGrace}, Settings: settings,
 		Boot: func() (string, error) { return host.BootID(bootFile) }, Now: time.Now, Out: p.out,
 	}
+	if value := os.Getenv(agent.NodeCheckVariable); value != "" {
+		check, err := agent.ParseNodeCheck(value)
+		if err != nil {
+			return p.usageError(inv, err)
+		}
+		a.SafeToInterrupt = func(ctx context.Context) error { return look(ctx, check) }
+	}
 	r := a.Run(ctx, inv)
 	p.terminate(r)
-	if r.Outcome != agent.Succeeded {
-		return 1
+	return exitCode(r.Outcome)
+}
+
+// look reads token and CA at the last moment: the kubelet renews them.
+func look(ctx context.Context, check agent.NodeCheck) error {
+	server, err := agent.InCluster(os.Environ(), agent.CredentialsDir)
+	if err != nil {
+		return err
 	}
-	return 0
+	return check.Look(ctx, server)
+}
+
+func exitCode(o agent.Outcome) int {
+	switch o {
+	case agent.Succeeded:
+		return 0
+	case agent.Unsafe:
+		return 3
+	}
+	return 1
 }
 
 func (p program) usageError(inv agent.Invocation, err error) int {

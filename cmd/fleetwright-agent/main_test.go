@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/host"
 	"github.com/fleetwright/fleetwright/pkg/adapter/host/hosttest"
+	"github.com/fleetwright/fleetwright/pkg/agent"
 )
 
 // pod is what a container of an execution has: a termination log, streams, the environment and the host's root.
@@ -45,6 +46,16 @@ func TestExitCodesAndTerminationMessages(t *testing.T) {
 
 	require.Equal(t, 0, p.run(t.Context(), []string{"interrupt", string(root), "/copy", noop}))
 	require.Regexp(t, `^\{"stage":"interrupt","outcome":"succeeded","exitCode":0,"seconds":[0-9.]+\}$`, p.message(t))
+
+	t.Setenv(agent.NodeCheckVariable, `{"node":"n","uid":"u","namespace":"ns","label":"l"}`)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	none := base64.StdEncoding.EncodeToString([]byte(`{"type":"restart_all_services"}`))
+	require.Equal(t, 3, p.run(t.Context(), []string{"interrupt", string(root), "/copy", none}))
+	require.Contains(t, p.message(t), `"outcome":"unsafe"`)
+	require.Contains(t, p.message(t), "not safe to interrupt: find the API server: KUBERNETES_SERVICE_HOST is not set")
+	t.Setenv(agent.NodeCheckVariable, "{")
+	require.Equal(t, 2, p.run(t.Context(), []string{"interrupt", string(root), "/copy", none}))
+	t.Setenv(agent.NodeCheckVariable, "")
 
 	require.Equal(t, 1, p.run(t.Context(), []string{"apply", string(root), "/copy"}))
 	require.Contains(t, p.message(t), `"outcome":"failed"`)

@@ -28,6 +28,7 @@ type options struct {
 	agentImage       string
 	hostRoot         string
 	executionAccount string
+	interruptAccount string
 	attempts         int
 	stageTimeout     time.Duration
 	retryBackoff     time.Duration
@@ -53,6 +54,8 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	f.StringVar(&o.namespace, "namespace", fleetv1.DefaultNamespace, "namespace of executions, snapshots and the lease")
 	f.StringVar(&o.agentImage, "agent-image", "", "full reference of the agent's image (required)")
 	f.StringVar(&o.hostRoot, "host-root", "/", "directory of the node that executions see as its root; another one is for tests")
+	f.StringVar(&o.interruptAccount, "interrupt-service-account", "fleetwright-interrupt",
+		"service account of interrupts, whose agent reads node and pods with a short-lived token directly before it acts; empty: no token, no look")
 	f.StringVar(&o.executionAccount, "execution-service-account", "fleetwright-execution", "service account of executions, whose token is not mounted")
 	f.IntVar(&o.attempts, "attempts", 3, "how often a phase of a package is tried in one turn of a node, at least 1")
 	f.DurationVar(&o.stageTimeout, "stage-timeout", time.Hour, "bound of a stage whose package sets none; 0 is no bound")

@@ -57,6 +57,7 @@ func (f leaderOnly) NeedLeaderElection() bool { return true }
 func jobSettings(o options) cluster.JobSettings {
 	return cluster.JobSettings{
 		Namespace: o.namespace, AgentImage: o.agentImage, HostRoot: o.hostRoot, ServiceAccount: o.executionAccount,
+		InterruptAccount: o.interruptAccount,
 	}
 }
 

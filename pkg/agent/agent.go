@@ -19,7 +19,7 @@ const (
 	DefaultLockWait = 10 * time.Minute
 )
 
-// Agent executes one invocation. All fields but Program, LockWait, Wait and Resolv are required.
+// Agent executes one invocation. The fields without a default are required.
 type Agent struct {
 	Root     host.Root
 	Runner   host.Runner
@@ -34,6 +34,8 @@ type Agent struct {
 	LockWait time.Duration
 	// Wait pauses after a reboot was asked for, and returns early with the context. Default: a timer.
 	Wait func(ctx context.Context, d time.Duration)
+	// SafeToInterrupt looks at the node directly before an interrupt and says why it may not be interrupted now. Default: it may.
+	SafeToInterrupt func(ctx context.Context) error
 	// Resolv is the container's resolver configuration, for COPY_RESOLV. Default /etc/resolv.conf.
 	Resolv string
 }

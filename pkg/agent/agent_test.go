@@ -25,6 +25,7 @@ const (
 
 // machine is a scratch host with one package on it.
 type machine struct {
+	unsafe error // of the last look before an interrupt
 	t      *testing.T
 	root   host.Root
 	runner host.Runner
@@ -96,7 +97,7 @@ func (m *machine) agent() *Agent {
 		Root: m.root, Runner: m.runner, Settings: settings, Out: &m.log,
 		Boot: func() (string, error) { return m.boot, nil },
 		Now:  func() time.Time { m.clock = m.clock.Add(time.Second); return m.clock },
-		Wait: func(_ context.Context, d time.Duration) { m.waited += d },
+		Wait: func(_ context.Context, d time.Duration) { m.waited += d }, SafeToInterrupt: func(context.Context) error { return m.unsafe },
 	}
 }
 

@@ -7,9 +7,10 @@
 //     completed in this round answers with its stored result. An interrupt excludes every other execution on the host.
 //   - Results: which step, which exit code, which last lines, as JSON in the container's termination message.
 //   - Real exit codes, whole files or none, bounded logs.
+//   - A last look at the node before an interrupt: cordoned, the same one, and no pod on it that may not stay; see NodeCheck.
 //
-// Its scope ends at one execution: detecting drift, speaking to systemd over D-Bus, asking the API server about the node before
-// an interrupt, and removing old copy directories are not part of it.
+// Its scope ends at one execution: detecting drift, speaking to systemd over D-Bus, and removing old copy directories are not part of
+// it.
 //
 // Everything that touches the host goes through pkg/adapter/host, so that tests use a scratch root and record commands. Beside
 // that the package imports the standard library only.

@@ -66,9 +66,13 @@ func (a *Agent) interrupt(ctx context.Context, arg string) Result {
 	if err != nil {
 		return failed(err)
 	}
-	switch req.Type {
-	case interruptReboot:
+	if req.Type == interruptReboot {
 		return a.reboot(ctx)
+	}
+	if err := a.safe(ctx); err != nil {
+		return unsafe(err)
+	}
+	switch req.Type {
 	case interruptService:
 		return a.commands(ctx, req.Type, restartServices(req.Services))
 	case interruptAllService:
@@ -78,6 +82,18 @@ func (a *Agent) interrupt(ctx context.Context, arg string) Result {
 		return failed(err)
 	}
 	return Result{Outcome: Succeeded}
+}
+
+// safe asks once more whether the node may be interrupted, as late as possible.
+func (a *Agent) safe(ctx context.Context) error {
+	if a.SafeToInterrupt == nil {
+		return nil
+	}
+	return a.SafeToInterrupt(ctx)
+}
+
+func unsafe(err error) Result {
+	return Result{Outcome: Unsafe, Message: "not safe to interrupt: " + err.Error()}
 }
 
 // hostCommand is a program of an interrupt; wants its exit code to be 0.
@@ -203,6 +219,9 @@ func (a *Agent) reboot(ctx context.Context) Result {
 			return failed(err)
 		}
 		return Result{Outcome: Succeeded}
+	}
+	if err := a.safe(ctx); err != nil {
+		return unsafe(err)
 	}
 	if err := a.Root.WriteFile(a.marker(name, pending), []byte(boot+"\n"), 0o644); err != nil {
 		return failed(fmt.Errorf("write marker of the reboot: %w", err))

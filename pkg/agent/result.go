@@ -16,6 +16,8 @@ const (
 	Failed Outcome = "failed"
 	// Refused: the execution is not for this machine, or its round is over. Nothing was changed.
 	Refused Outcome = "refused"
+	// Unsafe: an interrupt was not begun, because the node is not as NodeCheck wants it. Nothing was changed.
+	Unsafe Outcome = "unsafe"
 )
 
 // Result is what the container's termination message says, as one line of JSON.

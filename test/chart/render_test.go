@@ -41,8 +41,10 @@ func TestRenderDefaults(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{
 		"ClusterRole fleetwright-editor",
+		"ClusterRole fleetwright-interrupt",
 		"ClusterRole fleetwright-reconciler",
 		"ClusterRole fleetwright-viewer",
+		"ClusterRoleBinding fleetwright-interrupt",
 		"ClusterRoleBinding fleetwright-reconciler",
 		"Deployment fleet-system/fleetwright-reconciler",
 		"PodDisruptionBudget fleet-system/fleetwright-reconciler",
@@ -53,6 +55,7 @@ func TestRenderDefaults(t *testing.T) {
 		"RoleBinding fleet-system/fleetwright-secrets",
 		"Service fleet-system/fleetwright-metrics",
 		"ServiceAccount fleet-system/fleetwright-execution",
+		"ServiceAccount fleet-system/fleetwright-interrupt",
 		"ServiceAccount fleet-system/fleetwright-reconciler",
 		"ValidatingAdmissionPolicy fleetwright-state",
 		"ValidatingAdmissionPolicyBinding fleetwright-state",
@@ -96,7 +99,7 @@ func TestRenderExecutionAccountHasNothing(t *testing.T) {
 			continue
 		}
 		for _, subject := range at(t, object, "subjects").([]any) {
-			require.Equal(t, "fleetwright-reconciler", subject.(map[string]any)["name"], name)
+			require.NotEqual(t, "fleetwright-execution", subject.(map[string]any)["name"], name)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +101,20 @@ func TestExecutionMayNothing(t *testing.T) {
 	client := clientOf(t, installed(t))
 	for _, r := range append(append([]right{}, may...), mayNot...) {
 		require.False(t, allowed(t, client, chart.ExecutionAccount, r), "should be refused: %s", r)
+	}
+}
+
+// TestInterruptMayLook: the account of interrupts reads nodes and lists pods, and nothing else.
+func TestInterruptMayLook(t *testing.T) {
+	client := clientOf(t, installed(t))
+	look := []right{{"get", "", "nodes", "", "n"}, {"list", "", "pods", "", ""}, {"list", "", "pods", "team-b", ""}}
+	for _, r := range look {
+		require.True(t, allowed(t, client, chart.InterruptAccount, r), "should be allowed: %s", r)
+	}
+	for _, r := range append(append([]right{{"watch", "", "pods", "", ""}, {"get", "", "pods", "team-b", "p"}}, may...), mayNot...) {
+		if !slices.Contains(look, r) {
+			require.False(t, allowed(t, client, chart.InterruptAccount, r), "should be refused: %s", r)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func New(config *rest.Config, namespace string, out io.Writer) (*Loop, error) {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kube.EventsV1()})
 	observer := adapter.NewObserver(caches, live, kube, namespace)
 	actor := adapter.NewActor(kube, observer, adapter.JobSettings{
-		Namespace: namespace, AgentImage: "agent:1", HostRoot: "/", ServiceAccount: chart.ExecutionAccount,
+		Namespace: namespace, AgentImage: "agent:1", HostRoot: "/", ServiceAccount: chart.ExecutionAccount, InterruptAccount: chart.InterruptAccount,
 	}, "test")
 	loop := &reconciler.Rollout{
 		Observer: observer, Actor: actor, Sweeper: actor,

@@ -29,8 +29,11 @@ type JobSettings struct {
 	HostRoot string
 	// RuntimeRequiredTaint is tolerated by every execution. Zero: NVIDIA's default.
 	RuntimeRequiredTaint corev1.Taint
-	// ServiceAccount that executions run as; no token of it is mounted. Default: the namespace's own.
+	// ServiceAccount that other executions run as; no token of it is mounted. Default: the namespace's own.
 	ServiceAccount string
+	// InterruptAccount is the ServiceAccount of interrupts: with a short-lived token of it, and nothing else, their agent looks at
+	// the node and its pods directly before it acts. Default: no token, and no look.
+	InterruptAccount string
 	// ImagePullSecrets are names of Secrets in the namespace. Default none: no reference is made.
 	ImagePullSecrets []string
 }

@@ -50,9 +50,9 @@ func podSpec(spec plan.ExecutionSpec, node *corev1.Node, s JobSettings) corev1.P
 		out.ImagePullSecrets = append(out.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
 	if spec.Phase == plan.PhaseInterrupt {
-		// The place of the short-lived projected token with which the agent looks at its node once more.
 		out.InitContainers = []corev1.Container{interruptStep(spec, node, s)}
 		out.Containers = []corev1.Container{doneStep(spec.InterruptPackage)}
+		guardInterrupt(&out, spec, s)
 		return out
 	}
 	out.Volumes = append(out.Volumes, packageVolumes(spec)...)

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -32,7 +34,8 @@ func testNode() *corev1.Node {
 }
 
 func testSettings() JobSettings {
-	return JobSettings{Namespace: "fleetwright", AgentImage: "agent:1", ServiceAccount: "fleetwright-execution"}
+	return JobSettings{Namespace: "fleetwright", AgentImage: "agent:1", ServiceAccount: "fleetwright-execution",
+		InterruptAccount: "fleetwright-interrupt"}
 }
 
 func testPackage() desired.Package {
@@ -61,6 +64,9 @@ func interruptSpec() plan.ExecutionSpec {
 		},
 		Node: "node-1", Compartment: "gold", Batch: 4, Order: 11, InterruptPackage: testPackage(),
 		Interrupt: &noderecord.Interrupt{Type: nwv1.InterruptService, Services: []string{"containerd", "kubelet"}},
+		Guard: plan.InterruptGuard{
+			Protect: labels.SelectorFromSet(labels.Set{"team": "ml"}), DaemonSets: true, Stay: []types.UID{"dns-uid"},
+		},
 	}
 }
 
@@ -96,6 +102,33 @@ func TestBuildJobPromises(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	require.Equal(t, []string{"tuning-init", "tuning-apply", "tuning-applycheck", "tuning-config", "tuning-configcheck"}, names)
+}
+
+// Only interrupts have a token: short-lived, of an account of their own, seen by the agent's container alone.
+func TestOnlyInterruptsHaveAToken(t *testing.T) {
+	tokens := func(spec plan.ExecutionSpec, s JobSettings) (account string, n int) {
+		pod := BuildJob(spec, testNode(), s).Spec.Template.Spec
+		require.False(t, *pod.AutomountServiceAccountToken)
+		for _, v := range pod.Volumes {
+			if v.Projected != nil {
+				require.EqualValues(t, 600, *v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds)
+				n++
+			}
+		}
+		require.Len(t, pod.Containers[0].VolumeMounts, 0, "the last container sees nothing")
+		return pod.ServiceAccountName, n
+	}
+	account, n := tokens(installSpec(), testSettings())
+	require.Equal(t, "fleetwright-execution", account)
+	require.Zero(t, n)
+	account, n = tokens(interruptSpec(), testSettings())
+	require.Equal(t, "fleetwright-interrupt", account)
+	require.Equal(t, 1, n)
+	without := testSettings()
+	without.InterruptAccount = ""
+	account, n = tokens(interruptSpec(), without)
+	require.Equal(t, "fleetwright-execution", account)
+	require.Zero(t, n)
 }
 
 func TestJobName(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
@@ -98,9 +100,25 @@ func (t *turn) interruptSpec() ExecutionSpec {
 	return ExecutionSpec{
 		ExecutionKey: t.interruptKey(), Node: t.m.node.Name, Compartment: t.rec.Compartment, Batch: t.rec.Batch,
 		Order: t.rec.Order, Stages: []nwv1.Stage{nwv1.StageInterrupt}, Interrupt: &i,
-		InterruptPackage: t.definition(i.Packages[0]), Timeout: t.interruptTimeout(),
+		InterruptPackage: t.definition(i.Packages[0]), Guard: t.guard(), Timeout: t.interruptTimeout(),
 		Tolerations: t.v.nw.Spec.AdditionalTolerations,
 	}
+}
+
+// guard lets exactly those pods stay that are there now, as the gates have just let the interrupt pass with them, and what
+// stays on every node. Any other pod has come since, and nobody has asked whether it may be disturbed.
+func (t *turn) guard() InterruptGuard {
+	cfg := t.v.nw.Spec.DrainConfig.Settings()
+	g := InterruptGuard{Protect: protectedBy(t.v.nw), DaemonSets: cfg.IgnoreDaemonSets}
+	for _, p := range t.m.node.Pods {
+		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+		staysAnyway := mirror || cfg.IgnoreDaemonSets && controlledByDaemonSet(p)
+		if !finished(p) && !isOurs(p, t.p.in.Settings.Namespace) && !staysAnyway {
+			g.Stay = append(g.Stay, p.UID)
+		}
+	}
+	slices.Sort(g.Stay)
+	return g
 }
 
 // definition of a package: the wanted one, or the snapshot of what is on the host.

@@ -362,10 +362,23 @@ type ExecutionSpec struct {
 	Interrupt *noderecord.Interrupt
 	// InterruptPackage is the package in whose copy directory the interrupt runs.
 	InterruptPackage desired.Package
+	// Guard is what the node must look like when the interrupt begins.
+	Guard InterruptGuard
 	// Timeout of the whole execution; 0 is no bound.
 	Timeout time.Duration
 	// Tolerations beyond our own (`additionalTolerations`).
 	Tolerations []corev1.Toleration
+}
+
+// InterruptGuard is what an interrupt's agent asks for directly before it acts, beside the cordon: no pod on the node but those
+// that may stay.
+type InterruptGuard struct {
+	// Protect selects the pods that must not be disturbed; nil protects none.
+	Protect labels.Selector
+	// DaemonSets says that pods of DaemonSets may stay.
+	DaemonSets bool
+	// Stay are the UIDs of the other pods that were on the node when the gates let the interrupt pass, sorted.
+	Stay []types.UID
 }
 
 // Reason is why a node stands where it stands for one NodeWright.
