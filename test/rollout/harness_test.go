@@ -45,6 +45,7 @@ type world struct {
 	nodes  *simnode.Fleet
 	result *outcomes
 	config *rest.Config // the reconciler's; a test may put a proxy in front
+	ownPod string       // the pod in which the reconciler runs, in its namespace; empty: in none
 	stop   func()
 	began  time.Time
 }
@@ -202,6 +203,7 @@ func (w *world) start() {
 func (w *world) build() (*reconciler.Rollout, func(context.Context, *reconciler.Rollout) error) {
 	one, err := loop.New(w.config, namespace, w.logWriter())
 	require.NoError(w.t, err)
+	one.Observer.RunsAs(w.ownPod)
 	return one.Rollout, func(ctx context.Context, _ *reconciler.Rollout) error { return one.Run(ctx) }
 }
 
