@@ -18,7 +18,7 @@ func (r *Rollout) act(ctx context.Context, out plan.Output) error {
 	r.memory.resting.keep(out.Decisions)
 	var first, rest []plan.Decision
 	for _, d := range out.Decisions {
-		if d.Action == plan.ActionAdmit || d.Action == plan.ActionCordon {
+		if d.Action == plan.ActionAdmit || d.Action == plan.ActionCordon || d.Action == plan.ActionGate {
 			first = append(first, d)
 			continue
 		}

@@ -70,6 +70,9 @@ func (a *Agent) fenced(ctx context.Context, inv Invocation) Result {
 	if err != nil {
 		return refusal(err)
 	}
+	if a.Settings.CheckFirst {
+		return a.checkFirst(ctx, inv)
+	}
 	name := a.stageName(inv)
 	if r, ok := f.stored(name); ok {
 		a.logf("%s was completed earlier in this round: nothing to do", name)
@@ -84,6 +87,21 @@ func (a *Agent) fenced(ctx context.Context, inv Invocation) Result {
 		return failed(err)
 	}
 	return r
+}
+
+// checkFirst runs the check steps of a package that was not installed by this round, and nothing else.
+func (a *Agent) checkFirst(ctx context.Context, inv Invocation) Result {
+	if !inv.Mode.IsCheck() {
+		return Result{Outcome: Refused, Message: fmt.Sprintf("mode %s changes the host, but only checks were asked for", inv.Mode)}
+	}
+	s, err := a.load(inv)
+	if err != nil {
+		return failed(err)
+	}
+	if err := s.checkExpected(); err != nil {
+		return failed(err)
+	}
+	return s.run(ctx)
 }
 
 // lock lets package stages of one host run side by side unless they are of one package, and an interrupt only alone.
@@ -188,10 +206,8 @@ func (a *Agent) prepare(ctx context.Context, s *stage, f *fence) error {
 	if s.mode.Work() == ModeUninstall {
 		return nil
 	}
-	for _, name := range s.cfg.ExpectedConfigFiles {
-		if !a.Root.Exists(path.Join(s.copyDir, "configmaps", name)) {
-			return fmt.Errorf("read configuration: the package expects the key %s in its configMap", name)
-		}
+	if err := s.checkExpected(); err != nil {
+		return err
 	}
 	if err := s.overlay(); err != nil {
 		return err
@@ -201,6 +217,15 @@ func (a *Agent) prepare(ctx context.Context, s *stage, f *fence) error {
 	}
 	if s.mode == ModeApply && a.Settings.Fresh {
 		return f.once(ctx, "fresh", a.flags(s.cfg).clear)
+	}
+	return nil
+}
+
+func (s *stage) checkExpected() error {
+	for _, name := range s.cfg.ExpectedConfigFiles {
+		if !s.Root.Exists(path.Join(s.copyDir, "configmaps", name)) {
+			return fmt.Errorf("read configuration: the package expects the key %s in its configMap", name)
+		}
 	}
 	return nil
 }

@@ -79,6 +79,9 @@ type Settings struct {
 	Round *int64
 	// Fresh clears the flags of this version before its steps, once in a round: FLEETWRIGHT_FRESH, default false.
 	Fresh bool
+	// CheckFirst asks whether the wanted state is there already: nothing on the host is changed, nothing is stored.
+	// FLEETWRIGHT_CHECK_FIRST, default false.
+	CheckFirst bool
 	// Environ is the whole environment, handed on to steps.
 	Environ []string
 }
@@ -106,6 +109,7 @@ func ReadSettings(environ []string) (Settings, error) {
 		to       *bool
 	}{
 		{"SKYHOOK_AGENT_WRITE_LOGS", "true", &s.WriteLogs}, {"COPY_RESOLV", "false", &s.CopyResolv}, {"FLEETWRIGHT_FRESH", "false", &s.Fresh},
+		{"FLEETWRIGHT_CHECK_FIRST", "false", &s.CheckFirst},
 	} {
 		*flag.to = strings.EqualFold(env.or(flag.name, flag.fallback), "true")
 	}

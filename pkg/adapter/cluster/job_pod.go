@@ -142,8 +142,12 @@ func packageSteps(spec plan.ExecutionSpec, node *corev1.Node, s JobSettings) []c
 	first.Env = []corev1.EnvVar{{Name: "SKYHOOK_DIR", Value: copyDir}}
 	first.VolumeMounts = append(first.VolumeMounts, packageMounts(p)...)
 	out := []corev1.Container{first}
+	checkOnly := spec.Phase == plan.PhaseCheck
 	for _, stage := range spec.Stages {
 		for _, mode := range []struct{ suffix, arg string }{{"", ""}, {checkSuffix, "-check"}} {
+			if checkOnly && mode.suffix == "" {
+				continue
+			}
 			c := step(p, p.Name+"-"+string(stage)+mode.suffix, agentImage(p, s))
 			c.Args = []string{string(stage) + mode.arg, hostMount, copyDir}
 			c.Env = append(append([]corev1.EnvVar(nil), p.Env...), agentEnv(spec, p, node)...)
@@ -234,6 +238,9 @@ func agentEnv(spec plan.ExecutionSpec, p desired.Package, node *corev1.Node) []c
 		{Name: "SKYHOOK_NODE_ORDER", Value: strconv.Itoa(int(spec.Order))},
 		{Name: "FLEETWRIGHT_MACHINE_ID", Value: node.Status.NodeInfo.MachineID},
 		{Name: "FLEETWRIGHT_ROUND", Value: strconv.FormatInt(spec.Round, 10)},
+	}
+	if spec.Phase == plan.PhaseCheck {
+		out = append(out, corev1.EnvVar{Name: "FLEETWRIGHT_CHECK_FIRST", Value: "true"})
 	}
 	if spec.Fresh {
 		out = append(out, corev1.EnvVar{Name: "FLEETWRIGHT_FRESH", Value: "true"})

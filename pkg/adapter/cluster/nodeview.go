@@ -24,6 +24,8 @@ func nodeViewOf(node *corev1.Node, reader *noderecord.Reader) plan.Node {
 		Created: node.CreationTimestamp.Time, CordonOwners: cordonOwners(node.Annotations),
 	}
 	for key, value := range node.Annotations {
+		out.Touched = out.Touched || marksNode(key)
+		out.AutoTainted = out.AutoTainted || strings.HasPrefix(key, nwv1.AutoTaintPrefix) && value == nwv1.TrueValue
 		if name, ok := strings.CutPrefix(key, fleetv1.RecordPrefix); ok {
 			addRecord(&out, reader, name, value)
 		} else if name, ok := strings.CutPrefix(key, fleetv1.Group+"/"); ok && isVerb(name) {
@@ -38,6 +40,16 @@ func isVerb(name string) bool {
 	switch name {
 	case fleetv1.VerbRetry, fleetv1.VerbRerun, fleetv1.VerbReset:
 		return true
+	}
+	return false
+}
+
+// marksNode reports whether a NodeWright, of NVIDIA's operator or ours, has had to do with a node that has this annotation.
+func marksNode(key string) bool {
+	for _, prefix := range []string{nwv1.Group + "/", nwv1.LegacyGroup + "/", fleetv1.RecordPrefix} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
 	}
 	return false
 }

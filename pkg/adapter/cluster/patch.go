@@ -41,7 +41,7 @@ type nodePatch struct {
 // buildPatch translates a decision. Every patch tests the node's UID and the whole old record of the NodeWright, as it
 // stands on the node; it fails at once if that is not the record that the decision was made from.
 func buildPatch(node *corev1.Node, d plan.Decision, version string) ([]patchOp, error) {
-	if d.Record == nil && d.Cordon == plan.CordonKeep && !d.Erase && len(d.Untaint) == 0 {
+	if d.Record == nil && d.Cordon == plan.CordonKeep && !d.Erase && len(d.Untaint) == 0 && d.Taint == nil {
 		return nil, nil
 	}
 	p := &nodePatch{node: node, annotations: maps.Clone(node.Annotations), labels: maps.Clone(node.Labels)}
@@ -53,6 +53,7 @@ func buildPatch(node *corev1.Node, d plan.Decision, version string) ([]patchOp, 
 	p.record(d, version)
 	p.cordon(d)
 	p.untaint(d)
+	p.taint(d.Taint)
 	if d.Erase {
 		p.erase(d)
 	}
@@ -104,10 +105,14 @@ func (p *nodePatch) record(d plan.Decision, version string) {
 		return
 	}
 	written := noderecord.Annotations(d.NodeWright, *d.Record, d.Status, version)
-	if d.Erase { // what is on the host is kept for an object that comes back, and nothing else
+	switch {
+	case d.Erase: // what is on the host is kept for an object that comes back, and nothing else
 		delete(written, nwv1.StatusKey(d.NodeWright))
 		delete(written, nwv1.VersionKey(d.NodeWright))
-	} else {
+	case d.Status == "":
+		delete(written, nwv1.StatusKey(d.NodeWright))
+		p.dropStatus(d.NodeWright)
+	default:
 		p.label(nwv1.StatusKey(d.NodeWright), string(d.Status))
 	}
 	for _, key := range slices.Sorted(maps.Keys(written)) {
@@ -185,7 +190,7 @@ func (p *nodePatch) otherCordons() []string {
 func (p *nodePatch) erase(d plan.Decision) {
 	name := d.NodeWright
 	p.dropCordon(nwv1.CordonKey(name))
-	keys := []string{nwv1.StatusKey(name), nwv1.VersionKey(name), nwv1.DrainStartKey(name), nwv1.DrainBlockedKey(name)}
+	keys := []string{nwv1.VersionKey(name), nwv1.DrainStartKey(name), nwv1.DrainBlockedKey(name)}
 	if d.Record == nil {
 		keys = append(keys, fleetv1.RecordKey(name), nwv1.NodeStateKey(name))
 	}
@@ -194,7 +199,16 @@ func (p *nodePatch) erase(d plan.Decision) {
 			p.unannotate(key)
 		}
 	}
-	if key := nwv1.StatusKey(name); p.labels[key] != "" {
+	p.dropStatus(name)
+}
+
+// dropStatus removes the status word of a NodeWright, annotation and label.
+func (p *nodePatch) dropStatus(name string) {
+	key := nwv1.StatusKey(name)
+	if p.has(key) {
+		p.unannotate(key)
+	}
+	if p.labels[key] != "" {
 		delete(p.labels, key)
 		p.ops = append(p.ops, patchOp{Op: "remove", Path: labelPath(key)})
 	}

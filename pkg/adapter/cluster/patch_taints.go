@@ -33,6 +33,21 @@ func (p *nodePatch) untaint(d plan.Decision) {
 	}
 }
 
+// taint adds an entry at the end of the node's taints, and the mark that says whose it is. A node that has it is left alone.
+func (p *nodePatch) taint(t *corev1.Taint) {
+	if t == nil || slices.ContainsFunc(p.node.Spec.Taints, func(have corev1.Taint) bool { return have.MatchTaint(t) }) {
+		return
+	}
+	p.annotate(nwv1.AutoTaintKey(t.Key), nwv1.TrueValue)
+	if len(p.node.Spec.Taints) == 0 {
+		p.test("/spec/taints", nil)
+		p.tested++
+		p.ops = append(p.ops, patchOp{"add", "/spec/taints", []corev1.Taint{*t}})
+		return
+	}
+	p.ops = append(p.ops, patchOp{"add", "/spec/taints/-", *t})
+}
+
 // cordonAfter keeps a node out of use after its taint is gone. Where a NodeWright's cordon is in place already, the mark
 // keeps it when that NodeWright gives its own back; a cordon of somebody else is theirs to take off.
 func (p *nodePatch) cordonAfter() {

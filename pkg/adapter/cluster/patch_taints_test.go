@@ -71,3 +71,31 @@ func TestBuildPatchUntaints(t *testing.T) {
 		})
 	}
 }
+
+// A taint is added as one entry, with the mark that says whose it is; what is there already is left alone.
+func TestPatchOfATaint(t *testing.T) {
+	gate := corev1.Taint{Key: "nodewright.nvidia.com", Value: "runtime-required", Effect: corev1.TaintEffectNoSchedule}
+	entry := `{"key":"nodewright.nvidia.com","value":"runtime-required","effect":"NoSchedule"}`
+	mark := `add /metadata/annotations/nodewright.nvidia.com~1autoTaint_nodewright.nvidia.com "true"`
+	for name, c := range map[string]struct {
+		taints []corev1.Taint
+		want   []string
+	}{
+		"the first one":    {nil, []string{mark, "test /spec/taints null", "add /spec/taints [" + entry + "]"}},
+		"beside others":    {[]corev1.Taint{{Key: "other", Effect: corev1.TaintEffectNoExecute}}, []string{mark, "add /spec/taints/- " + entry}},
+		"it is there":      {[]corev1.Taint{gate}, nil},
+		"in another value": {[]corev1.Taint{{Key: gate.Key, Value: "x", Effect: gate.Effect}}, nil}, // the API allows one of each key and effect
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := nodeWith(false, map[string]string{})
+			node.Spec.Taints = c.taints
+			ops, err := buildPatch(node, decision(func(d *plan.Decision) { d.Action, d.Taint = plan.ActionGate, &gate }), "v1")
+			require.NoError(t, err)
+			if c.want == nil {
+				require.Nil(t, ops)
+				return
+			}
+			require.Equal(t, c.want, words(t, ops[2:]))
+		})
+	}
+}

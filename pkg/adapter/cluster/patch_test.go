@@ -108,11 +108,23 @@ func TestBuildPatchErase(t *testing.T) {
 		"remove /metadata/annotations/nodewright.nvidia.com~1cordon_tune null",
 		"test /metadata/resourceVersion \"5\"",
 		"remove /spec/unschedulable null",
-		"remove /metadata/annotations/nodewright.nvidia.com~1status_tune null",
 		"remove /metadata/annotations/fleetwright.dev~1record_tune null",
 		"remove /metadata/annotations/nodewright.nvidia.com~1nodeState_tune null",
+		"remove /metadata/annotations/nodewright.nvidia.com~1status_tune null",
 		"remove /metadata/labels/nodewright.nvidia.com~1status_tune null",
 	}, words(t, ops[2:]), "keys by their exact names: those of fine-tune stay")
+}
+
+// A node that left keeps its record, and no status word.
+func TestBuildPatchWithoutAStatus(t *testing.T) {
+	record := recordOf(1)
+	node := nodeWith(false, map[string]string{nwv1.StatusKey("tune"): "complete"})
+	node.Labels = map[string]string{nwv1.StatusKey("tune"): "complete", "pool": "gpu"}
+	ops, err := buildPatch(node, decision(func(d *plan.Decision) { d.Record = &record }), "v1")
+	require.NoError(t, err)
+	all := words(t, ops[2:])
+	require.Contains(t, all, "remove /metadata/annotations/nodewright.nvidia.com~1status_tune null")
+	require.Contains(t, all, "remove /metadata/labels/nodewright.nvidia.com~1status_tune null")
 }
 
 func TestBuildPatchRefusesAnOutdatedView(t *testing.T) {

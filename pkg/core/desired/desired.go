@@ -37,6 +37,8 @@ type Package struct {
 	GracefulShutdown   *time.Duration             `json:"gracefulShutdown,omitempty"`
 	StageTimeout       *time.Duration             `json:"stageTimeout,omitempty"`
 	UninstallOnRemoval bool                       `json:"uninstallOnRemoval,omitempty"`
+	// SkipIfSatisfied runs the checks first.
+	SkipIfSatisfied bool `json:"skipIfSatisfied,omitempty"`
 	// Absent: `uninstall.apply` asks for the package to be uninstalled and kept away.
 	Absent bool `json:"-"`
 
@@ -108,7 +110,7 @@ func build(name string, p nwv1.Package) Package {
 	out := Package{
 		Name: name, Version: p.Version, Image: p.Image, Digest: p.ContainerSHA, AgentImage: p.AgentImageOverride,
 		Env: p.Env, ConfigMap: p.ConfigMap, Interrupt: p.Interrupt, ConfigInterrupts: p.ConfigInterrupts,
-		DependsOn: p.DependsOn, Resources: p.Resources,
+		DependsOn: p.DependsOn, Resources: p.Resources, SkipIfSatisfied: p.SkipIfSatisfied != nil && *p.SkipIfSatisfied,
 	}
 	if p.GracefulShutdown != nil {
 		out.GracefulShutdown = &p.GracefulShutdown.Duration

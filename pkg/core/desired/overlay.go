@@ -27,6 +27,7 @@ func overlay(base fleetv1.PackageSpec, over nwv1.Package) nwv1.Package {
 	out.Interrupt = firstOf(over.Interrupt, base.Interrupt)
 	out.Resources = firstOf(over.Resources, base.Resources)
 	out.GracefulShutdown = firstOf(over.GracefulShutdown, base.GracefulShutdown)
+	out.SkipIfSatisfied = firstOf(over.SkipIfSatisfied, base.SkipIfSatisfied)
 	out.StageTimeout = firstOf(over.StageTimeout, base.StageTimeout)
 	if over.Uninstall == nil && base.Uninstall != nil {
 		out.Uninstall = &nwv1.Uninstall{Enabled: base.Uninstall.Enabled}

@@ -26,7 +26,6 @@ func GapsOfNodeWright(spec nwv1.NodeWrightSpec) []Gap {
 			gaps = append(gaps, Gap{[]string{"spec", field}, effect + " are not supported by this version; leave the field out"})
 		}
 	}
-	add(spec.AutoTaintNewNodes, "autoTaintNewNodes", "taints on new nodes")
 	add(spec.VerifyInterval != nil, "verifyInterval", "periodic checks of hosts")
 	return gaps
 }

@@ -18,7 +18,7 @@ func TestGaps(t *testing.T) {
 	gaps := desired.GapsOfNodeWright(nwv1.NodeWrightSpec{
 		RuntimeRequired: true, AutoTaintNewNodes: true, VerifyInterval: &metav1.Duration{Duration: time.Hour},
 	})
-	require.Len(t, gaps, 2)
-	require.Equal(t, "spec.autoTaintNewNodes", gaps[0].Field())
-	require.Equal(t, "taints on new nodes are not supported by this version; leave the field out", gaps[0].Message)
+	require.Len(t, gaps, 1)
+	require.Equal(t, "spec.verifyInterval", gaps[0].Field())
+	require.Equal(t, "periodic checks of hosts are not supported by this version; leave the field out", gaps[0].Message)
 }

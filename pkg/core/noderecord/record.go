@@ -154,6 +154,10 @@ type Package struct {
 	DueUninstall bool `json:"dueUninstall,omitempty"`
 	// Post says that the post-interrupt stage has to run.
 	Post bool `json:"post,omitempty"`
+	// Checked names the definition whose checks were started before its installation (`skipIfSatisfied`); Satisfied says that
+	// they found the wanted state, so that nothing was installed.
+	Checked   string `json:"checked,omitempty"`
+	Satisfied bool   `json:"satisfied,omitempty"`
 	// Removing says that an uninstall was started.
 	Removing bool `json:"removing,omitempty"`
 

@@ -140,6 +140,8 @@ func (c *compartment) alreadyHolding(admitted []*member) int {
 func (p *pass) reasonForRest(v *view, m *member) {
 	switch problem := m.malformed(); {
 	case m.reason != nil:
+	case p.gating[m.node.UID]:
+		m.because(causeGating)
 	case m.excluded != nil:
 		m.because(m.excluded)
 	case !m.targeted:
@@ -148,7 +150,7 @@ func (p *pass) reasonForRest(v *view, m *member) {
 	case v.waitsForRound(m):
 		m.because(v.becauseOfRound(m))
 	case m.complete():
-		m.because(causeComplete)
+		m.because(m.causeOfRest())
 	case m.rec.Outcome == noderecord.Failed:
 		p.newTurn(v, m).becauseFailed()
 	default:

@@ -21,6 +21,10 @@ const (
 // recordFailure records an attempt that ended without success. Stages that succeeded in it are not run again. What is no
 // fault of the package does not count; see docs/operations.md for the table.
 func (t *turn) recordFailure(name string, pkg noderecord.Package, e Execution) {
+	if e.Phase == PhaseCheck {
+		t.checkFailed(name, pkg, e)
+		return
+	}
 	if installed(e) {
 		pkg = applied(pkg)
 	}

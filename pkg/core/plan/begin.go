@@ -58,6 +58,10 @@ func (t *turn) begin(it item) []nwv1.Stage {
 	stages := stagesOf(it)
 	pkg := it.rec.Clone()
 	switch it.next {
+	case PhaseCheck:
+		t.d.Snapshots = append(t.d.Snapshots, *it.def)
+		t.put(it.name, beginCheck(pkg, it))
+		return stages
 	case PhaseInstall:
 		pkg = beginInstall(pkg, it)
 		t.d.Snapshots = append(t.d.Snapshots, *it.def)
@@ -94,7 +98,7 @@ func beginInstall(pkg noderecord.Package, it item) noderecord.Package {
 func beginConfig(pkg noderecord.Package, it item) noderecord.Package {
 	pkg.DueKeys = dueKeysAfter(it.def, pkg)
 	pkg.Keys = maps.Clone(it.def.KeyHashes)
-	pkg.AttemptedConfig, pkg.Configured, pkg.Snapshot = it.def.ConfigHash, "", it.def.SnapshotHash
+	pkg.AttemptedConfig, pkg.Configured, pkg.Snapshot, pkg.Satisfied = it.def.ConfigHash, "", it.def.SnapshotHash, false
 	return pkg
 }
 

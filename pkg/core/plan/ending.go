@@ -24,11 +24,11 @@ func (t *turn) superseded() {
 }
 
 // stopUnbegun deletes executions that have not begun a stage or cannot go on: nothing is lost, and one that cannot pull
-// its image would never end. What the record says was started and is not there is forgotten.
+// its image would never end. So are attempts of a package that failed before: what is wanted now may be the fix. What the record says was started and is not there is forgotten.
 func (t *turn) stopUnbegun() {
 	t.dropInterrupt()
 	for _, e := range t.running {
-		if e.stuck() && e.Phase != PhaseInterrupt {
+		if (e.stuck() || t.rec.Packages[e.Package].Failures > 0) && e.Phase != PhaseInterrupt {
 			t.d.Stop = append(t.d.Stop, e.Name)
 		}
 	}

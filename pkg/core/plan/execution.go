@@ -53,6 +53,10 @@ func (t *turn) succeed(name string, pkg noderecord.Package) {
 	phase := Phase(pkg.Running)
 	pkg.Running, pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.State = "", 0, nil, nil, nwv1.StateComplete
 	switch phase {
+	case PhaseCheck:
+		if def := t.p.snapshots[pkg.Checked]; def != nil {
+			pkg = satisfied(pkg, *def)
+		}
 	case PhaseInstall:
 		pkg = applied(pkg)
 		pkg.Configured, pkg.Stage = pkg.AttemptedConfig, nwv1.StageConfig

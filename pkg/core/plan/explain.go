@@ -93,7 +93,7 @@ func orZero(t *time.Time) time.Time {
 func (c Code) Ends() string {
 	switch c {
 	case Ignored, TaintNotTolerated, WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget,
-		WaitingForWindow, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, Standby, RecordUnreadable, NodeNotReady,
+		WaitingForWindow, Gating, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, Standby, RecordUnreadable, NodeNotReady,
 		Superseded, WaitingForRound:
 		return c.endsWaiting()
 	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ProtectedPodTimeout:
@@ -120,6 +120,8 @@ func (c Code) endsWaiting() string {
 		return "the next window opens"
 	case WaitingForRound:
 		return "nothing of this round is under way"
+	case Gating:
+		return "the taint is on the node"
 	case Yielding:
 		return "the pod has finished"
 	case BudgetIsZero:

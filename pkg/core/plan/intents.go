@@ -102,7 +102,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	r.Outcome, r.EndedAt, r.ReadyAt, r.WaitSince, r.DrainSince = noderecord.Open, nil, nil, nil, nil
 	r.Failure, r.FirstFailure, r.Healed, r.Interrupt, r.Retried = nil, nil, false, nil, t.v.retryToken()
 	for name, pkg := range r.Packages {
-		pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.Running = 0, nil, nil, ""
+		pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.Running, pkg.Checked = 0, nil, nil, "", ""
 		t.put(name, pkg)
 	}
 	t.stopStuck()

@@ -45,6 +45,14 @@ type member struct {
 // because sets the reason of the node. The last one counts. It is the only place that sets one.
 func (m *member) because(why *cause) { m.reason = why }
 
+// causeOfRest is that of a node of which nothing has to be done.
+func (m *member) causeOfRest() *cause {
+	if m.standing.satisfied {
+		return causeSatisfied
+	}
+	return causeComplete
+}
+
 // code of the reason; empty while there is none.
 func (m *member) code() Code {
 	if m.reason == nil {

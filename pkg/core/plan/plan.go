@@ -27,6 +27,7 @@ func Compute(in Input) Output {
 	for _, v := range p.views { // 2. nodes that are under way go on
 		p.turns(v)
 	}
+	p.gateNew()
 	for _, v := range p.views { // 3. verdicts, halts, and who is admitted next
 		p.admissions(v)
 	}
@@ -58,6 +59,8 @@ type pass struct {
 	// caps are the Fleets' budgets with the nodes that use them up.
 	caps     []*clusterCap
 	needPods map[string]bool
+	// gating are the new nodes that get the runtime-required taint, or are looked at for it: nobody admits them.
+	gating map[types.UID]bool
 	// needOccupancy by NodeWright.
 	needOccupancy map[string]OccupancyQuery
 	out           Output
@@ -68,7 +71,7 @@ type activity struct{ execution, interrupt bool }
 
 func newPass(in Input) *pass {
 	in.Settings = in.Settings.withDefaults()
-	p := &pass{in: in, begun: map[types.UID]activity{}, needPods: map[string]bool{}, needOccupancy: map[string]OccupancyQuery{}}
+	p := &pass{in: in, begun: map[types.UID]activity{}, gating: map[types.UID]bool{}, needPods: map[string]bool{}, needOccupancy: map[string]OccupancyQuery{}}
 	p.wakeAt(in.Changes)
 	p.readNodes()
 	p.snapshots = make(map[string]*desired.Package, len(in.Snapshots))

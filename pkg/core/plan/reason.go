@@ -31,6 +31,8 @@ const (
 	WaitingForWindow Code = "WaitingForWindow"
 	// Yielding: the node, or one of its group, has protected pods and is left alone until they have finished.
 	Yielding Code = "Yielding"
+	// Gating: the node is new and gets the runtime-required taint before anything else.
+	Gating Code = "Gating"
 	// BudgetIsZero: the compartment's budget admits nobody.
 	BudgetIsZero Code = "BudgetIsZero"
 	// WaitingForRound: the node is asked to run again and had its turn in this round.

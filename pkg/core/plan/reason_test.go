@@ -116,6 +116,11 @@ var reasonCases = map[plan.Code]reasonCase{
 		w.until(plan.ActionComplete)
 		w.ask("n01", "rerun", "1")
 	}},
+	plan.Gating: {node: "new", message: "the node is new and gets the runtime-required taint first",
+		arrange: func(w *world) {
+			w.nodeWright("tune", autoTaints(w), pkg("tuning", "1.0.0"))
+			w.addNode("new", nil).Created = w.in.Now
+		}},
 	plan.Yielding: {node: "n01", object: "pod ml/train",
 		message: "the node is left alone until its protected pods have finished: ml/train",
 		arrange: func(w *world) {

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
@@ -88,16 +90,13 @@ func (v *view) inUseBy(n *Node, ourNamespace string) *corev1.Pod {
 }
 
 // ungate gives nodes free for use: the taint goes once every runtime-required NodeWright that selects the node is complete
-// there, also one that another taint keeps away for now. It stays where none does: somebody else put it there.
+// there, also one that another taint keeps away for now. Where none selects it, it stays unless we put it there.
 func (p *pass) ungate() {
 	var gates []*view
 	for _, v := range p.views {
 		if v.nw.Spec.RuntimeRequired && !v.nw.Disabled {
 			gates = append(gates, v)
 		}
-	}
-	if len(gates) == 0 {
-		return
 	}
 	for pos, n := range p.nodes {
 		if taints := p.runtimeTaints(n); len(taints) > 0 {
@@ -120,6 +119,7 @@ func (p *pass) ungateNode(gates []*view, pos int, taints []corev1.Taint) {
 		last, cordon = m, cordon || v.nw.Spec.RuntimeRequiredCordonAfter
 	}
 	if last == nil {
+		p.ungateLeft(pos, taints)
 		return
 	}
 	n := last.node
@@ -128,4 +128,72 @@ func (p *pass) ungateNode(gates []*view, pos int, taints []corev1.Taint) {
 		d.Before = &seen
 	}
 	last.decide(d)
+}
+
+// gateNew puts the runtime-required taint on the nodes that joined after a NodeWright which asks for it (`autoTaintNewNodes`).
+// It comes before any admission, of whichever NodeWright, and also where another taint keeps the NodeWright away for now: that
+// one may go at any moment. A pause does not hold it, as the node would be used unprepared.
+func (p *pass) gateNew() {
+	for _, v := range p.views {
+		if !v.gatesNew() {
+			continue
+		}
+		for _, m := range v.busy {
+			if v.isNew(m) && !p.gating[m.node.UID] && len(p.runtimeTaints(m.node)) == 0 {
+				p.gate(v, m)
+			}
+		}
+	}
+}
+
+func (v *view) gatesNew() bool {
+	return v.nw.Spec.RuntimeRequired && v.nw.Spec.AutoTaintNewNodes && !v.nw.Deleting && !v.nw.Disabled
+}
+
+// isNew: selected, created after the NodeWright, and never touched by any NodeWright.
+func (v *view) isNew(m *member) bool {
+	n := m.node
+	return m.selected && !m.excluded.is(Ignored) && !n.Touched && len(n.Records)+len(n.Malformed)+len(n.CordonOwners) == 0 &&
+		n.Created.After(v.nw.Created)
+}
+
+func (p *pass) gate(v *view, m *member) {
+	switch {
+	case !m.node.PodsListed:
+		p.needPods[m.node.Name] = true
+	case v.inUseBy(m.node, p.in.Settings.Namespace) != nil:
+		return // it runs workloads already
+	default:
+		taint := p.in.Settings.RuntimeRequiredTaint
+		m.decide(Decision{Node: m.node.Name, NodeUID: m.node.UID, Action: ActionGate, Taint: &taint})
+	}
+	p.gating[m.node.UID] = true
+	m.because(causeGating)
+}
+
+// gated are the nodes of a runtime-required NodeWright that carry the taint and are not complete.
+func (p *pass) gated(v *view) ReasonCount {
+	var out ReasonCount
+	if !v.nw.Spec.RuntimeRequired {
+		return out
+	}
+	for _, m := range v.members {
+		if m.selected && !m.quiet && len(p.runtimeTaints(m.node)) > 0 {
+			if out.Count++; len(out.Nodes) < firstNames {
+				out.Nodes = append(out.Nodes, m.node.Name)
+			}
+		}
+	}
+	return out
+}
+
+// ungateLeft frees a node that was gated as it was new, and that no runtime-required NodeWright selects any more.
+func (p *pass) ungateLeft(pos int, taints []corev1.Taint) {
+	n := p.nodes[pos]
+	selected := slices.ContainsFunc(p.views, func(v *view) bool {
+		return v.nw.Spec.RuntimeRequired && selects(v.selector, n) && selects(v.nw.Scope, n)
+	})
+	if n.AutoTainted && !selected {
+		p.out.Decisions = append(p.out.Decisions, Decision{Node: n.Name, NodeUID: n.UID, Action: ActionUngate, Untaint: taints})
+	}
 }

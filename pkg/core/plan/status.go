@@ -25,7 +25,7 @@ func statusOf(c Code) nwv1.Status {
 	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
 		return nwv1.StatusBlocked
 	case WaitingForPriority, WaitingForRound, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, WaitingForWindow,
-		Yielding, NodeNotReady, "":
+		Gating, Yielding, NodeNotReady, "":
 		return nwv1.StatusWaiting
 	}
 	return nwv1.StatusInProgress
@@ -44,7 +44,7 @@ func (p *pass) status(v *view) Status {
 	for _, m := range v.members {
 		switch {
 		case m.reason == nil:
-		case m.reason == causeComplete && m.quiet:
+		case m.quiet && (m.reason == causeComplete || m.reason == causeSatisfied):
 			s.Total++
 			s.Complete++
 		default:
@@ -68,7 +68,7 @@ func (p *pass) status(v *view) Status {
 	}
 	slices.SortFunc(s.Compartments, func(a, b CompartmentStatus) int { return compareStrings(a.Name, b.Name) })
 	slices.Sort(s.Halted)
-	s.Uninstall = p.uninstallStatus(v)
+	s.Uninstall, s.Gated = p.uninstallStatus(v), p.gated(v)
 	s.Requests = v.requestStatuses()
 	s.Status = v.fold(s)
 	return s
@@ -114,7 +114,7 @@ func (s *Status) countBlockers(m *member) {
 // goesOn reports whether a node with this reason moves on without anybody's help, and soon.
 func (c Code) goesOn() bool {
 	switch c {
-	case Complete, AdmissionUnconfirmed, Cordoning, Draining, Running, Starting, Dependency, Interrupting, OtherInterrupt,
+	case Complete, Gating, AdmissionUnconfirmed, Cordoning, Draining, Running, Starting, Dependency, Interrupting, OtherInterrupt,
 		Uncordoning, EarlierExecution, Superseded:
 		return true
 	}

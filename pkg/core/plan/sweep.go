@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 )
 
@@ -14,10 +15,26 @@ func (p *pass) sweep() {
 	for _, v := range p.views {
 		known[v.nw.Name] = true
 	}
+	for _, v := range p.views {
+		for _, m := range v.departed {
+			p.dropStatus(m)
+		}
+	}
 	for _, n := range p.marked {
 		for _, name := range leftBehind(n, known) {
 			p.sweepNode(n, name)
 		}
+	}
+}
+
+// dropStatus takes the status word off a node that ended its turn and was taken out of the selection later.
+func (p *pass) dropStatus(m *member) {
+	if seen := m.node.Records[m.nw.Name]; m.node.Labels[nwv1.StatusKey(m.nw.Name)] != "" {
+		rec := seen.Clone()
+		p.out.Decisions = append(p.out.Decisions, Decision{
+			NodeWright: m.nw.Name, NodeWrightUID: m.nw.UID, Node: m.node.Name, NodeUID: m.node.UID, Action: ActionRelease,
+			Before: &seen, Record: &rec,
+		})
 	}
 }
 

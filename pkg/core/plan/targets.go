@@ -41,7 +41,7 @@ func (p *pass) meet(v *view, pos int) bool {
 	v.at[pos] = m
 	v.members = append(v.members, m)
 	if m.quiet = m.isQuiet(); m.quiet {
-		m.because(causeComplete) // until something else is known
+		m.because(m.causeOfRest()) // until something else is known
 		return had
 	}
 	v.busy = append(v.busy, m)
@@ -77,8 +77,7 @@ func (p *pass) target(m *member) {
 	case m.node.Labels[nwv1.IgnoreLabel] == nwv1.TrueValue:
 		m.excluded = causeIgnored
 	case untolerated && !m.rec.IsOpen():
-		why := &cause{TaintNotTolerated, "taint " + taint.Key,
-			"the node has the taint " + taint.ToString() + ", which the NodeWright does not tolerate"}
+		why := &cause{TaintNotTolerated, "taint " + taint.Key, taintSentence(taint)}
 		if m.rec.Outcome != noderecord.Failed || !m.ownsCordon() {
 			m.excluded = why
 			return
@@ -93,7 +92,8 @@ func (p *pass) target(m *member) {
 // and those that the node lifecycle sets while a node is away: being NotReady is a reason of its own.
 func (p *pass) untolerated(nw *NodeWright, n *Node) (corev1.Taint, bool) {
 	for _, t := range n.Taints {
-		if t.Effect == corev1.TaintEffectPreferNoSchedule || lifecycleTaint(t.Key) || tolerated(nw.Spec.AdditionalTolerations, t) {
+		if t.Effect == corev1.TaintEffectPreferNoSchedule || lifecycleTaint(t.Key) ||
+			!goingAway(t.Key) && tolerated(nw.Spec.AdditionalTolerations, t) {
 			continue
 		}
 		if nw.Spec.RuntimeRequired && p.runtimeTaint(t) {
@@ -102,6 +102,23 @@ func (p *pass) untolerated(nw *NodeWright, n *Node) (corev1.Taint, bool) {
 		return t, true
 	}
 	return corev1.Taint{}, false
+}
+
+func taintSentence(taint corev1.Taint) string {
+	if goingAway(taint.Key) {
+		return "the node has the taint " + taint.ToString() + ": an autoscaler is about to remove it"
+	}
+	return "the node has the taint " + taint.ToString() + ", which the NodeWright does not tolerate"
+}
+
+// goingAway are the taints with which autoscalers (Cluster Autoscaler, Karpenter) mark a node that they are about to remove.
+// No toleration makes it worth while to begin there; work that is under way goes on.
+func goingAway(key string) bool {
+	switch key {
+	case "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption":
+		return true
+	}
+	return false
 }
 
 func lifecycleTaint(key string) bool {

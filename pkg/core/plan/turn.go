@@ -201,7 +201,7 @@ func (t *turn) workOn(left work) {
 		t.because(EarlierExecution, "execution "+name, "an execution of an earlier turn is still running")
 		return
 	}
-	if left.disruptive() && !t.passGates() {
+	if left.disruptive() && !start.onlyChecks() && !t.passGates() {
 		return
 	}
 	if len(start) > 0 {
@@ -229,6 +229,7 @@ func (t *turn) startable(left work) (start, interrupt work) {
 			start = append(start, it)
 		}
 	}
+	start = t.checksFirst(start)
 	if t.v.nw.Spec.Serial && len(start) > 0 {
 		start = inOrder(start, t.v.nw.Desired)[:1]
 		if t.anyRunning() {
@@ -304,6 +305,9 @@ func (t *turn) flush() {
 	t.d.Status = statusOf(t.m.code())
 	if failedFor(t.rec, t.m.code()) {
 		t.d.Status = nwv1.StatusErroring
+	}
+	if !t.m.selected && t.rec.Outcome != noderecord.Open {
+		t.d.Status = "" // nobody reads a word about a node that left
 	}
 	t.m.decide(t.d)
 }

@@ -111,6 +111,10 @@ type Node struct {
 	Malformed map[string]string
 	// Requests are the values of the verb annotations on the node, by verb; see package verb.
 	Requests map[string]string
+	// Touched says that the node carries annotations of NodeWright's or ours: it is not new.
+	Touched bool
+	// AutoTainted says that we put the runtime-required taint on the node once.
+	AutoTainted bool
 	// CordonOwners are the names of the NodeWrights that own a cordon here, sorted.
 	CordonOwners []string
 	// Pods of the node; nil if they were not listed. See Output.NeedPods.
@@ -146,6 +150,8 @@ const (
 	PhaseInterrupt Phase = "interrupt"
 	// PhasePost is post-interrupt.
 	PhasePost Phase = "post-interrupt"
+	// PhaseCheck is the checks of the stages that would follow, and nothing else (`skipIfSatisfied`).
+	PhaseCheck Phase = "check"
 	// PhaseUninstall is uninstall.
 	PhaseUninstall Phase = "uninstall"
 )
@@ -280,6 +286,8 @@ const (
 	ActionUngate Action = "Ungate"
 	// ActionReset replaces a record that cannot be read, because a reset was asked for.
 	ActionReset Action = "Reset"
+	// ActionGate puts the runtime-required taint on a new node.
+	ActionGate Action = "Gate"
 	// ActionRelease takes back a turn that has not started, or sweeps what a deleted NodeWright left.
 	ActionRelease Action = "Release"
 )
@@ -311,7 +319,7 @@ type Decision struct {
 	Record *noderecord.Record
 	// Before is the record that was seen; nil: none.
 	Before *noderecord.Record
-	// Status is NVIDIA's status word for the node, written with Record.
+	// Status is NVIDIA's status word for the node, written with Record; empty: it is taken off.
 	Status nwv1.Status
 	// Cordon changes the cordon in the same patch.
 	Cordon CordonChange
@@ -320,6 +328,8 @@ type Decision struct {
 	Erase bool
 	// Asked says what people asked for that begins with this decision, for the event; empty: nothing.
 	Asked string
+	// Taint is put on the node in the same patch, and marked as ours (`autoTaintNewNodes`); nil: none.
+	Taint *corev1.Taint
 	// Untaint are taints to take off in the same patch. CordonAfter cordons the node in its place, for somebody else to
 	// lift (`runtimeRequiredCordonAfter`).
 	Untaint     []corev1.Taint
@@ -418,6 +428,8 @@ type Status struct {
 	Reasons []ReasonCount
 	// Failures are the failed nodes, sorted by name.
 	Failures []NodeFailure
+	// Gated are the nodes that carry the runtime-required taint and are not complete.
+	Gated ReasonCount
 	// Uninstall is what is still to be uninstalled; nil: nothing.
 	Uninstall *UninstallStatus
 	// Protected are the nodes that wait for protected pods; Blockers the pods that a drain cannot get rid of by itself.

@@ -58,11 +58,13 @@ func (t *turn) abandon() {
 		t.missing = slices.DeleteFunc(t.missing, func(m string) bool { return m == name })
 		if def, wanted := t.v.nw.Desired.ByName(name); wanted && !def.Absent { // another version is to be installed
 			pkg.Running, pkg.Removing, pkg.DueUninstall, pkg.Failures, pkg.NotBefore = "", false, false, 0, nil
+			pkg.Setback = nil
 			t.put(name, pkg)
 		} else {
 			t.forget(name)
 		}
 		t.healed = true
+		t.forgive(name)
 		if f := t.stuck; f != nil && f.Package == name {
 			t.stuck = nil
 		}

@@ -22,6 +22,8 @@ type item struct {
 	removal bool
 	// next phase; empty when the package waits for an interrupt or is done.
 	next Phase
+	// later is the interrupt that would be due if a check that is next does not find the wanted state.
+	later *nwv1.Interrupt
 	// due is the interrupt that has to run before the package is done, now or after the next phase.
 	due *nwv1.Interrupt
 }
@@ -47,6 +49,8 @@ type standing struct {
 	done bool
 	// running: an execution was started and its end is not recorded yet.
 	running bool
+	// satisfied: the wanted state of a package was there before it was installed.
+	satisfied bool
 	// untidy: the record says more, or something else, than is wanted; see tidy.go.
 	untidy bool
 }
@@ -83,6 +87,7 @@ func (v *view) lookAt(m *member, rec noderecord.Record) standing {
 		if recorded {
 			known++
 			s.running = s.running || have.Running != ""
+			s.satisfied = s.satisfied || have.Satisfied
 			s.untidy = s.untidy || have.Snapshot != def.SnapshotHash
 		}
 		s.untidy = s.untidy || recorded && def.Absent && v.stored.abandoned
@@ -180,7 +185,7 @@ func wantedItem(def *desired.Package, have noderecord.Package, has stored) item 
 			it.next = PhasePost
 		}
 	}
-	return it
+	return it.checkedFirst()
 }
 
 // mustUninstallFirst reports whether a downgrade has to take the old version off first.
@@ -252,6 +257,8 @@ func keyInterrupt(def *desired.Package, keys []string) *nwv1.Interrupt {
 // stagesOf are the stages of a phase of a package.
 func stagesOf(it item) []nwv1.Stage {
 	switch it.next {
+	case PhaseCheck:
+		return checkStages(it)
 	case PhaseInstall:
 		return []nwv1.Stage{installStage(it.def, it.rec), nwv1.StageConfig}
 	case PhaseConfig:

@@ -38,6 +38,8 @@ type world struct {
 	specs map[string]plan.ExecutionSpec
 	// fails gives the exit code of a stage on a node; nil and 0 succeed.
 	fails func(node, pkg string, stage nwv1.Stage) int32
+	// satisfied says that the checks of a package find the wanted state before it is installed; nil: never.
+	satisfied func(node string, def desired.Package) bool
 	// dies says that a node does not come back from its reboot.
 	dies func(node string) bool
 	// frozen says that an execution makes no progress.
@@ -130,6 +132,9 @@ func entryOf(p desired.Package) nwv1.Package {
 		Version: p.Version, Image: p.Image, ContainerSHA: p.Digest, Env: p.Env, ConfigMap: p.ConfigMap, Interrupt: p.Interrupt,
 		ConfigInterrupts: p.ConfigInterrupts, DependsOn: p.DependsOn,
 	}
+	if p.SkipIfSatisfied {
+		out.SkipIfSatisfied = new(true)
+	}
 	if p.UninstallOnRemoval {
 		out.Uninstall = &nwv1.Uninstall{Enabled: true, Apply: p.Absent}
 	}
@@ -221,6 +226,10 @@ func (w *world) do(d plan.Decision) {
 	}
 	w.cordon(n, d)
 	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t corev1.Taint) bool { return slices.Contains(d.Untaint, t) })
+	if d.Taint != nil {
+		n.Taints, n.Touched, n.AutoTainted = append(n.Taints, *d.Taint), true, true
+	}
+	n.Touched = n.Touched || len(n.Records) > 0
 	for _, name := range d.Stop {
 		delete(w.jobs, name)
 	}
@@ -346,6 +355,10 @@ func (w *world) progress(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) 
 		w.reboot(n, e)
 		return
 	}
+	if s.Phase == plan.PhaseCheck {
+		w.check(n, e, s)
+		return
+	}
 	if w.fails != nil {
 		if code := w.fails(n.Name, e.Package, e.Stage); code != 0 {
 			e.State, e.ExitCode, e.Message, e.Finished = plan.ExecutionFailed, code, "boom", w.in.Now
@@ -362,6 +375,16 @@ func (w *world) progress(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) 
 		return
 	}
 	e.Stage = s.Stages[len(e.Done)]
+}
+
+// check ends the checks of a package that run first.
+func (w *world) check(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) {
+	w.ran[n.Name] = append(w.ran[n.Name], fmt.Sprintf("%s check %v", e.Package, s.Stages))
+	e.State, e.Finished = plan.ExecutionFailed, w.in.Now
+	e.ExitCode = 1
+	if w.satisfied != nil && w.satisfied(n.Name, s.Definition) {
+		e.State, e.ExitCode, e.Stage, e.Done = plan.ExecutionSucceeded, 0, "", s.Stages
+	}
 }
 
 func (w *world) note(node string, e *plan.Execution, s plan.ExecutionSpec) {

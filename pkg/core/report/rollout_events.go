@@ -25,6 +25,7 @@ const (
 	EventNodeComplete    = "NodeComplete"
 	EventNodeFailed      = "NodeFailed"
 	EventReleased        = "Released"
+	EventGated           = "Gated"
 	EventUngated         = "Ungated"
 	EventAskedFor        = "AskedFor"
 	EventRequestRefused  = "RequestRefused"
@@ -174,13 +175,15 @@ func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
 	case plan.ActionInterrupt:
 		e.Reason, e.Note = EventInterrupt, interruptText(d)
 	case plan.ActionComplete:
-		e.Reason, e.Note = EventNodeComplete, "complete in "+turnText(d)
+		e.Reason, e.Note = EventNodeComplete, "complete in "+turnText(d)+satisfiedText(d)
 	case plan.ActionFail:
 		e.Reason, e.Warning, e.Note = EventNodeFailed, true, failText(d)
 	case plan.ActionRelease:
 		e.Reason, e.Note = EventReleased, "released by nodewright "+d.NodeWright
 	case plan.ActionReset:
 		e.Reason, e.Note = EventReset, "nodewright "+d.NodeWright+": the record cannot be read and is replaced by one that says that nothing is known"
+	case plan.ActionGate:
+		e.Reason, e.Note = EventGated, "new: the taint "+d.Taint.ToString()+" keeps workloads away until every runtime-required NodeWright is complete"
 	case plan.ActionUngate:
 		e.Reason, e.Note = EventUngated, "ready for use: every runtime-required NodeWright is complete; the taint is taken off"
 	case plan.ActionCordon, plan.ActionUncordon, plan.ActionRecord:
@@ -188,6 +191,23 @@ func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
 	}
 	e.Note = cut(e.Note, maxNote)
 	return e, true
+}
+
+// satisfiedText names the packages whose wanted state was there already.
+func satisfiedText(d plan.Decision) string {
+	var names []string
+	if d.Record != nil {
+		for name, p := range d.Record.Packages {
+			if p.Satisfied {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "; already satisfied: " + strings.Join(names, ", ")
 }
 
 func turnText(d plan.Decision) string {

@@ -23,6 +23,7 @@ const (
 	ConditionTaintNotTolerable  = "TaintNotTolerable"
 	ConditionNodesIgnored       = "NodesIgnored"
 	ConditionNodeStateMalformed = "NodeStateMalformed"
+	ConditionNodesGated         = "NodesGated"
 	ConditionUninstallProgress  = "UninstallInProgress"
 	ConditionUninstallFailed    = "UninstallFailed"
 	ConditionDeletionBlocked    = "DeletionBlocked"
@@ -43,6 +44,7 @@ const (
 	MultipleCauses          = "MultipleCauses"
 	ParseError              = "ParseError"
 	UnresolvedReference     = "UnresolvedReference"
+	RuntimeRequired         = "RuntimeRequired"
 	UninstallPodFailing     = "UninstallPodFailing"
 	MalformedNodeState      = "MalformedNodeState"
 	PausedWithUninstall     = "PausedWithPendingUninstall"
@@ -86,7 +88,7 @@ func wantedConditions(s plan.Status) []metav1.Condition {
 	return []metav1.Condition{
 		ready(s), reconciling(s), stalled(s), blocked(s), drainBlocked(s),
 		counted(s, ConditionTaintNotTolerable, plan.TaintNotTolerated), counted(s, ConditionNodesIgnored, plan.Ignored),
-		malformed(s), uninstalling(s), uninstallFailed(s), deletionBlocked(s), refused(s),
+		malformed(s), uninstalling(s), uninstallFailed(s), deletionBlocked(s), refused(s), gated(s),
 	}
 }
 
@@ -191,6 +193,19 @@ func refused(s plan.Status) metav1.Condition {
 	}
 	if len(problems) > 0 {
 		c.Status, c.Message = metav1.ConditionTrue, strings.Join(problems, "; ")
+	}
+	return c
+}
+
+// gated says how many nodes wait behind their taint, and what the first failure of a package said.
+func gated(s plan.Status) metav1.Condition {
+	c := metav1.Condition{Type: ConditionNodesGated, Reason: RuntimeRequired}
+	if s.Gated.Count == 0 {
+		return c
+	}
+	c.Status, c.Message = metav1.ConditionTrue, fmt.Sprintf("%d nodes gated: %s", s.Gated.Count, strings.Join(limit(s.Gated.Count, s.Gated.Nodes), ", "))
+	if len(s.Failures) > 0 {
+		c.Message += "; " + FailureText(s.Failures[0])
 	}
 	return c
 }

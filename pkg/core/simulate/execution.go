@@ -70,7 +70,7 @@ func stagesOf(e plan.Execution) []nwv1.Stage {
 			return []nwv1.Stage{nwv1.StageUpgrade, nwv1.StageConfig}
 		}
 		return []nwv1.Stage{nwv1.StageApply, nwv1.StageConfig}
-	case plan.PhaseConfig:
+	case plan.PhaseConfig, plan.PhaseCheck:
 		return []nwv1.Stage{nwv1.StageConfig}
 	case plan.PhasePost:
 		return []nwv1.Stage{nwv1.StagePostInterrupt}
@@ -94,7 +94,13 @@ func (w *world) run(j *job) {
 		}))
 		return
 	}
+	if j.Phase == plan.PhaseCheck { // an imagined host never has the wanted state already
+		failsAt = 0
+	}
 	total, stage := w.lasts(j, failsAt)
+	if j.Phase == plan.PhaseCheck {
+		total = time.Second
+	}
 	w.after(total, w.ifStill(j, func(e *plan.Execution) {
 		switch {
 		case j.timeout > 0 && total >= j.timeout:

@@ -166,6 +166,10 @@ func tracksExecutions(r noderecord.Record) bool {
 }
 
 func (w *world) cordon(n *plan.Node, d plan.Decision) {
+	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t corev1.Taint) bool { return slices.Contains(d.Untaint, t) })
+	if d.Taint != nil {
+		n.Taints, n.Touched, n.AutoTainted = append(n.Taints, *d.Taint), true, true
+	}
 	before := n.CordonOwners
 	switch d.Cordon {
 	case plan.CordonTake:
@@ -183,7 +187,6 @@ func (w *world) cordon(n *plan.Node, d plan.Decision) {
 	case plan.CordonKeep:
 		return
 	}
-	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t corev1.Taint) bool { return slices.Contains(d.Untaint, t) })
 	w.watch.outOfService(w.now, before, n.CordonOwners)
 }
 

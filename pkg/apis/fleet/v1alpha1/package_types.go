@@ -101,6 +101,12 @@ type PackageSpec struct {
 	// +kubebuilder:validation:Type=string
 	StageTimeout *metav1.Duration `json:"stageTimeout,omitempty"`
 
+	// SkipIfSatisfied runs the package's checks first, before the node is cordoned: if they say that the wanted state is there
+	// already, nothing is installed and nothing interrupted. Its checks must prove the whole state. Set by people. Default
+	// false. Extension.
+	// +optional
+	SkipIfSatisfied *bool `json:"skipIfSatisfied,omitempty"`
+
 	// Uninstall says whether the package's uninstall stage can run. Set by people. Default: it cannot.
 	// +optional
 	Uninstall *PackageUninstall `json:"uninstall,omitempty"`

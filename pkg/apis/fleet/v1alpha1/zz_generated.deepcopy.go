@@ -534,6 +534,11 @@ func (in *PackageSpec) DeepCopyInto(out *PackageSpec) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.SkipIfSatisfied != nil {
+		in, out := &in.SkipIfSatisfied, &out.SkipIfSatisfied
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Uninstall != nil {
 		in, out := &in.Uninstall, &out.Uninstall
 		*out = new(PackageUninstall)

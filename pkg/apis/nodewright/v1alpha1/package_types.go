@@ -98,6 +98,12 @@ type Package struct {
 	// +kubebuilder:validation:Type=string
 	StageTimeout *metav1.Duration `json:"stageTimeout,omitempty"`
 
+	// SkipIfSatisfied runs the package's checks first, before the node is cordoned: if they say that the wanted state is there
+	// already, nothing is installed and nothing interrupted. Its checks must prove the whole state. Set by people. Default
+	// false. Extension.
+	// +optional
+	SkipIfSatisfied *bool `json:"skipIfSatisfied,omitempty"`
+
 	// Uninstall says whether, and when, the package's uninstall stage runs. Set by people. Default: never.
 	// +optional
 	Uninstall *Uninstall `json:"uninstall,omitempty"`

@@ -636,6 +636,11 @@ func (in *Package) DeepCopyInto(out *Package) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.SkipIfSatisfied != nil {
+		in, out := &in.SkipIfSatisfied, &out.SkipIfSatisfied
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Uninstall != nil {
 		in, out := &in.Uninstall, &out.Uninstall
 		*out = new(Uninstall)
