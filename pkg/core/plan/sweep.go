@@ -47,7 +47,7 @@ func leftBehind(n *Node, known map[string]bool) []string {
 		}
 	}
 	for name, rec := range n.Records {
-		if !known[name] && (rec.Outcome != noderecord.Released || !anythingApplied(rec)) {
+		if !known[name] && !swept(n, name, rec) {
 			out = append(out, name)
 		}
 	}
@@ -58,6 +58,12 @@ func leftBehind(n *Node, known map[string]bool) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// swept says that only what is on the host is on record. A turn that was taken back before the NodeWright went left its status.
+func swept(n *Node, name string, rec noderecord.Record) bool {
+	_, labelled := n.Labels[nwv1.StatusKey(name)]
+	return rec.Outcome == noderecord.Released && anythingApplied(rec) && !labelled
 }
 
 func (p *pass) sweepNode(n *Node, name string) {

@@ -28,10 +28,12 @@ type tb interface {
 
 // world is a cluster in memory that carries out what the planner decides, and watches the invariants with its own eyes.
 type world struct {
-	t     tb
-	in    plan.Input
-	nodes map[string]*plan.Node
-	pods  map[string][]*corev1.Pod
+	// walked are the changes of state that happened, where somebody asks.
+	walked map[change]bool
+	t      tb
+	in     plan.Input
+	nodes  map[string]*plan.Node
+	pods   map[string][]*corev1.Pod
 	// bound are pods that a PodDisruptionBudget holds, by node name.
 	bound map[string]string
 	jobs  map[string]*plan.Execution
@@ -221,6 +223,7 @@ func (w *world) do(d plan.Decision) {
 	}
 	if d.Record != nil {
 		require.True(w.t, d.Record.Reached(before.Round, before.Order), "a record went back: %s", noderecord.Encode(*d.Record))
+		w.checkTransition(before, *d.Record)
 		n.Records[d.NodeWright] = d.Record.Clone()
 		delete(n.Malformed, d.NodeWright)
 	}
