@@ -12,7 +12,7 @@ GO_TEST := go test $(if $(RUN),-run '$(RUN)')
 # Packages whose tests need nothing but Go and git.
 UNIT := ./pkg/... ./cmd/... ./reconciler/... ./schema/... ./charts/... ./docs/... ./test/arch/... ./test/example/... ./test/docs/... ./test/gitserver/... ./test/protocol/... ./test/history/...
 # Packages whose tests talk to a real API server.
-REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/... ./test/rollout/... ./test/delivery/...
+REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/... ./test/rollout/... ./test/delivery/... ./test/soak/...
 
 .PHONY: help
 help: ## Show the targets
@@ -50,6 +50,12 @@ LANES ?= 1
 crash: control-plane ## Kill the reconciler at every write of a lifecycle, and disturb each in four other ways (hours; EVERY=50 samples)
 	FLEETWRIGHT_CRASH_EVERY=$(EVERY) FLEETWRIGHT_CRASH_SEED=$(SEED) FLEETWRIGHT_CRASH_POINT='$(POINT)' FLEETWRIGHT_CRASH_LANES=$(LANES) \
 		go test -count=1 -timeout 24h $(if $(POINT),-v -run 'TestEveryWrite',$(if $(RUN),-v -run '$(RUN)')) ./test/crash
+
+# SEED, STEPS and NODES choose the soak; without SEED it is a random one, which is printed.
+.PHONY: soak
+soak: control-plane ## Disturb 100 nodes in 10 000 random ways, then let everything converge (about an hour; SEED=7 STEPS=2000 NODES=30)
+	FLEETWRIGHT_SOAK_SEED=$(filter-out 0,$(SEED)) FLEETWRIGHT_SOAK_STEPS=$(or $(STEPS),10000) FLEETWRIGHT_SOAK_NODES=$(or $(NODES),100) \
+		go test -count=1 -v -timeout 4h ./test/soak
 
 .PHONY: histories
 histories: ## Hold the planner to the naive reference on 100 000 random histories (about 100 CPU seconds)
