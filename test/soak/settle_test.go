@@ -52,7 +52,7 @@ func (s *stage) silence() {
 }
 
 // long is how long a convergence may take: it grows with the number of nodes.
-func (s *stage) long() time.Duration { return time.Minute + time.Duration(s.o.nodes)*4*time.Second }
+func (s *stage) long() time.Duration { return 4*time.Minute + time.Duration(s.o.nodes)*4*time.Second }
 
 // final are the reasons of nodes that nobody works on any more until somebody changes something.
 var final = []plan.Code{
