@@ -141,9 +141,6 @@ func sampled(t *testing.T, points []point) []point {
 // TestFieldReport_D04_ARestartOfTheAPIServerInEachStageRepeatsNothing kills the real API server, with all watches, in the
 // same places. The same process goes on. Memory is not measured here.
 func TestFieldReport_D04_ARestartOfTheAPIServerInEachStageRepeatsNothing(t *testing.T) {
-	if number(t, "FLEETWRIGHT_CRASH_EVERY", 97) != 1 {
-		t.Skip("not in samples yet: a simulated machine whose report of a reboot gets no answer boots once more, which is counted here")
-	}
 	all, err := someLanes(t.Context(), 1)
 	require.NoError(t, err)
 	failed := make(chan error, 8)

@@ -24,7 +24,8 @@ type node struct {
 	options NodeOptions
 	ip      string
 	bootID  string
-	down    bool // the machine is off: its kubelet does nothing
+	down    bool   // the machine is off: its kubelet does nothing
+	booting string // boot ID of a start that is not reported yet: the machine starts once, however often it has to say so
 }
 
 func (f *Fleet) node(name string) *node {
@@ -270,14 +271,10 @@ func (f *Fleet) halt(name string) bool {
 // PowerOn starts a machine that is off, with a new boot ID. Containers that ran before end with exit code 255, reason
 // Unknown, as after a real reboot. A machine that is on stays as it is.
 func (f *Fleet) PowerOn(ctx context.Context, name string) error {
-	n, err := f.known(name)
-	if err != nil {
-		return fmt.Errorf("power on: %w", err)
+	boot, err := f.boot(name)
+	if err != nil || boot == "" {
+		return err
 	}
-	if !n.down {
-		return nil
-	}
-	boot := string(uuid.NewUUID())
 	err = f.writeReady(ctx, name, corev1.NodeStatus{
 		NodeInfo:   corev1.NodeSystemInfo{BootID: boot},
 		Conditions: []corev1.NodeCondition{f.readyCondition(corev1.ConditionTrue)},
@@ -287,11 +284,25 @@ func (f *Fleet) PowerOn(ctx context.Context, name string) error {
 	}
 	f.mu.Lock()
 	if p := f.nodes[name]; p != nil {
-		p.down, p.bootID = false, boot
+		p.down, p.bootID, p.booting = false, boot, ""
 	}
 	f.mu.Unlock()
 	f.enqueueNode(name)
 	return nil
+}
+
+// boot is the boot ID with which a machine that is off starts; empty for one that is on.
+func (f *Fleet) boot(name string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.nodes[name]
+	switch {
+	case n == nil:
+		return "", fmt.Errorf("power on: node %s is not one of this fleet", name)
+	case n.down && n.booting == "":
+		n.booting = string(uuid.NewUUID())
+	}
+	return n.booting, nil
 }
 
 // DeleteNode removes the Node object and the machine. Its pods stay, as in a real cluster, until somebody collects them.
