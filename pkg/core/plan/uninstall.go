@@ -16,6 +16,21 @@ type stored struct {
 	abandoned   bool
 }
 
+// UninstallStatus is what is still to be uninstalled, because packages or the NodeWright itself were removed.
+type UninstallStatus struct {
+	// Deleting says that the NodeWright waits for it to be gone.
+	Deleting bool
+	// Count of the nodes, and the first names.
+	Count int32
+	Nodes []string
+	// Failures are the nodes where it failed, sorted by name.
+	Failures []NodeFailure
+	// Held is why nothing goes on: Paused, Disabled, RecordUnreadable, Ignored or TaintNotTolerated; empty: it does.
+	Held Code
+	// HeldNodes are the first nodes where that is so; none if it is so everywhere.
+	HeldNodes []string
+}
+
 // leave makes a NodeWright that is being deleted want nothing: what has to be uninstalled goes like any other removal, by
 // batch and budget. A policy that is gone already leaves one node at a time.
 func (n *NodeWright) leave() {
