@@ -133,11 +133,66 @@ func TestFieldReport_RB07_CrashBetweenIntentAndAction(t *testing.T) {
 	require.Equal(t, 1, w.interrupts())
 	require.Nil(t, w.nodes["n01"].Records["tune"].Failure)
 	w.frozen = nil
-	w.until(plan.ActionUncordon)
-	w.nodes["n01"].Unschedulable = true // the decision was lost with the process
-	require.Equal(t, 1, w.interrupts())
 	w.settle()
 	require.Equal(t, nwv1.StatusComplete, w.status("tune").Status)
+	require.Equal(t, 1, w.interrupts())
+}
+
+// A crash before the uncordon: what was decided is lost with the process, and the next one gives the node back, without
+// another interrupt.
+func TestFieldReport_RB07_CrashBeforeUncordon(t *testing.T) {
+	for name, crashesAt := range map[string]func(d plan.Decision) bool{
+		"before the uncordon": func(d plan.Decision) bool { return d.Cordon == plan.CordonDrop },
+		"between the uncordon and the end of the turn": func(d plan.Decision) bool {
+			return d.Record != nil && d.Record.Outcome == noderecord.Succeeded
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			w.nodeWright("tune", budgetOnly(1), reboot(pkg("tuning", "1.0.0")))
+			lost := 0
+			w.lost = func(d plan.Decision) bool {
+				if crashesAt(d) && lost < 3 {
+					lost++
+					return true
+				}
+				return false
+			}
+			for range 200 {
+				if w.passAndWork(1); lost == 3 {
+					break
+				}
+			}
+			require.Equal(t, 3, lost, "the decision was made, and lost")
+			require.Equal(t, name == "before the uncordon", w.nodes["n01"].Unschedulable)
+			w.settle()
+			require.False(t, w.nodes["n01"].Unschedulable)
+			require.Empty(t, w.nodes["n01"].CordonOwners)
+			require.Equal(t, nwv1.StatusComplete, w.status("tune").Status)
+			require.Equal(t, 1, w.interrupts())
+		})
+	}
+}
+
+// A pause keeps a turn from failing; the last attempt of its interrupt is counted once all the same, and nothing is written
+// that says the same as before.
+func TestAPauseCountsTheLastFailureOfAnInterruptOnce(t *testing.T) {
+	w := newWorld(t, 1)
+	w.nodeWright("tune", budgetOnly(1), service(pkg("tuning", "1.0.0"), "sshd"))
+	w.in.Settings.Attempts = 1
+	w.until(plan.ActionInterrupt)
+	w.edit("tune", func(nw *plan.NodeWright) { nw.Paused = true })
+	e := w.interrupt()
+	e.State, e.ExitCode, e.Message, e.Finished = plan.ExecutionFailed, 1, "boom", w.in.Now
+	for pass := range 5 {
+		out := w.pass()
+		require.EqualValues(t, 1, w.nodes["n01"].Records["tune"].Interrupt.Failures)
+		require.True(t, pass == 0 || len(out.Decisions) == 0, "pass %d decides again", pass)
+	}
+	w.edit("tune", func(nw *plan.NodeWright) { nw.Paused = false })
+	w.pass()
+	require.Equal(t, "package tuning, stage interrupt, exit code 1: the service interrupt failed in every attempt: boom",
+		w.reason("tune", "n01").Message)
 	require.Equal(t, 1, w.interrupts())
 }
 

@@ -215,9 +215,13 @@ func (t *turn) setInterruptBack(e Execution) {
 	}
 }
 
+// countInterruptFailure counts an attempt once: the last one has no next whose time would say that it was counted, and is
+// looked at again in each pass while a pause keeps the turn from failing.
 func (t *turn) countInterruptFailure(e Execution) {
 	i := t.rec.Interrupt
-	i.Failures++
+	if i.Failures < t.p.in.Settings.Attempts {
+		i.Failures++
+	}
 	i.Setback = nil
 	if i.Failures >= t.p.in.Settings.Attempts {
 		t.giveUpInterrupt(e, "failed in every attempt")

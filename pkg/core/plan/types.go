@@ -227,6 +227,9 @@ type Execution struct {
 // Ended reports whether the execution has ended.
 func (e Execution) Ended() bool { return e.State == ExecutionSucceeded || e.State == ExecutionFailed }
 
+// Counts reports whether the execution failed by a fault of what it ran: it has spent an attempt, and its log says why.
+func (e Execution) Counts() bool { return e.State == ExecutionFailed && !e.Disrupted && !e.refused() }
+
 // Output is the plan: what is done now, and why everything else is not.
 type Output struct {
 	// Ledger, when not nil, must be written by compare-and-swap before anything of Decisions is done. If the write is
