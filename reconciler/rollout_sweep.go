@@ -44,19 +44,22 @@ func (r *Rollout) discard(ctx context.Context, in plan.Input) error {
 	return r.Actor.Discard(ctx, jobs)
 }
 
-// disposable are the Jobs that no verdict and no record can need any more: finished ones after a while, and those whose
-// node is gone and that will therefore never finish.
+// disposable are the Jobs that no verdict and no record can need any more: finished ones after a while, failed ones at once
+// where more of a package failed than are kept, and those whose node is gone and that will therefore never finish.
 func (k retention) disposable(in plan.Input, ledger fleetv1.LedgerSpec) []string {
 	var out []string
 	for i := range in.Nodes {
+		tooMany := superfluous(in.Nodes[i].Executions)
 		for _, e := range in.Nodes[i].Executions {
-			if e.Ended() && k.outlived(e, in.Now) && settled(e, ledger) && !awaited(e, in.Nodes[i]) {
+			outlived := e.Ended() && k.outlived(e, in.Now) && settled(e, ledger) && !awaited(e, in.Nodes[i])
+			if outlived || tooMany[e.Name] {
 				out = append(out, e.Name)
 			}
 		}
 	}
+	tooMany := superfluous(in.Orphans)
 	for _, e := range in.Orphans {
-		if (e.Ended() && k.outlived(e, in.Now) || e.Suspended) && settled(e, ledger) {
+		if (e.Ended() && k.outlived(e, in.Now) || e.Suspended) && settled(e, ledger) || tooMany[e.Name] {
 			out = append(out, e.Name)
 		}
 	}
