@@ -73,9 +73,10 @@ func TestKeptFailures(t *testing.T) {
 				all[i].Disrupted, all[i].Cause = true, plan.PodRefused
 			}
 		}, []string{"5"}},
-		"each package for itself":    {func(all []plan.Execution) { all[2].Package, all[3].Package = "kernel", "kernel" }, []string{"1", "3", "4", "5"}},
-		"each NodeWright for itself": {func(all []plan.Execution) { all[3].NodeWrightUID = "other" }, []string{"1", "4", "5"}},
-		"a newer round that failed":  {func(all []plan.Execution) { all[0].Round, all[1].Round = 1, 1 }, []string{"3", "5"}},
+		"checks that found something to do": {func(all []plan.Execution) { all[0].Phase = plan.PhaseCheck }, []string{"2", "5"}},
+		"each package for itself":           {func(all []plan.Execution) { all[2].Package, all[3].Package = "kernel", "kernel" }, []string{"1", "3", "4", "5"}},
+		"each NodeWright for itself":        {func(all []plan.Execution) { all[3].NodeWrightUID = "other" }, []string{"1", "4", "5"}},
+		"a newer round that failed":         {func(all []plan.Execution) { all[0].Round, all[1].Round = 1, 1 }, []string{"3", "5"}},
 		"interrupts by their wave": {func(all []plan.Execution) {
 			for i := range all {
 				all[i].Package, all[i].Phase, all[i].Wave, all[i].Attempt = "", plan.PhaseInterrupt, int32(5-i), int32(i)

@@ -24,6 +24,7 @@
 //	  work.go, graph.go       what is left to do on a node, and in which order
 //	  resolve.go              a NodeWright with everything that it refers to
 //	  execution.go            from seen executions to recorded results
+//	  execution_types.go      what an execution is
 //	  interrupts.go           merging, starting and proving interrupts
 //	  drain.go                which pods are protected, must leave, or stand in the way
 //	  uninstall.go            NodeWrights that are being deleted, and uninstalls that are given up
