@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,9 @@ type interruptRequest struct {
 	Services []string `json:"services"`
 }
 
+// unitName is what may be restarted, as in the CRD: the characters of systemd.unit(5), no option and no pattern.
+var unitName = regexp.MustCompile(`^[a-zA-Z0-9:_.@\\][a-zA-Z0-9:_.@\\-]*$`)
+
 func parseInterrupt(arg string) (interruptRequest, error) {
 	var req interruptRequest
 	data, err := base64.StdEncoding.DecodeString(arg)
@@ -53,7 +57,7 @@ func parseInterrupt(arg string) (interruptRequest, error) {
 		return req, fmt.Errorf("read interrupt: type %s takes no services", req.Type)
 	}
 	for _, service := range req.Services {
-		if service == "" || strings.HasPrefix(service, "-") || strings.ContainsAny(service, "/ \t\n") {
+		if !unitName.MatchString(service) {
 			return req, fmt.Errorf("read interrupt: %q is not the name of a service", service)
 		}
 	}

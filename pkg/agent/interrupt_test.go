@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,47 @@ func TestRestartAllServices(t *testing.T) {
 	}, rec.Calls())
 }
 
+// Each type of interrupt runs exactly what its name and the documentation say, and an unknown one nothing.
+func TestFieldReport_RB14_EachTypeDoesWhatItsNameSays(t *testing.T) {
+	const list = "systemctl list-units --type=service --state=running --plain --no-legend --no-pager"
+	for spec, want := range map[string][]string{
+		`{"type":"node_restart"}`: {"reboot"},
+		`{"type":"service_restart","services":["containerd"]}`: {
+			"systemctl daemon-reload", "systemctl restart containerd", "systemctl is-active --quiet containerd",
+		},
+		`{"type":"service_restart","services":["b.service","a@1.service"]}`: {
+			"systemctl daemon-reload", "systemctl restart b.service", "systemctl restart a@1.service",
+			"systemctl is-active --quiet b.service", "systemctl is-active --quiet a@1.service",
+		},
+		`{"type":"restart_all_services"}`: {
+			list, "systemctl daemon-reload", "systemctl restart chrony.service containerd.service kubelet.service",
+			"systemctl is-active --quiet chrony.service", "systemctl is-active --quiet containerd.service",
+			"systemctl is-active --quiet kubelet.service",
+		},
+		`{"type":"no_op"}`:            nil,
+		`{"type":"script_interrupt"}`: nil,
+		`{"type":"all_services"}`:     nil,
+		`{"type":""}`:                 nil,
+		`{}`:                          nil,
+	} {
+		t.Run(spec, func(t *testing.T) {
+			m, rec := recorded(t, func(line string) (string, int) {
+				if line == list {
+					return "kubelet.service loaded active running K\nchrony.service loaded active running N\n" +
+						"containerd.service loaded active running C\ndbus.service loaded active running D\n", 0
+				}
+				return "", 0
+			})
+			r := m.interrupt(spec)
+			require.Equal(t, want, rec.Calls())
+			_, err := parseInterrupt(base64.StdEncoding.EncodeToString([]byte(spec)))
+			require.Equal(t, err != nil, strings.Contains(r.Message, "unknown type"), r.Message)
+		})
+	}
+	known := interruptTypes
+	require.Len(t, known, 5, "a new type needs a line above")
+}
+
 func TestRebootIsProvedByTheBootID(t *testing.T) {
 	m, rec := recorded(t, nil)
 	const spec = `{"type":"node_restart"}`
@@ -149,6 +191,9 @@ func TestBadInterrupts(t *testing.T) {
 		`{"type":"service_restart"}`:                        "read interrupt: type service_restart needs services",
 		`{"type":"node_restart","services":["a"]}`:          "read interrupt: type node_restart takes no services",
 		`{"type":"service_restart","services":["--force"]}`: `read interrupt: "--force" is not the name of a service`,
+		`{"type":"service_restart","services":["ssh*"]}`:    `read interrupt: "ssh*" is not the name of a service`,
+		`{"type":"service_restart","services":[""]}`:        `read interrupt: "" is not the name of a service`,
+		`{"type":"service_restart","services":["a b"]}`:     `read interrupt: "a b" is not the name of a service`,
 		`{"typ":"no_op"}`:                                   `read interrupt: the argument is not {"type", "services"}: json: unknown field "typ"`,
 	} {
 		m, rec := recorded(t, nil)

@@ -11,6 +11,7 @@ var wordsByPattern = map[string]string{
 	`^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$`:         "must be a duration such as 90s, 30m or 1h30m",
 	`^sha256:[0-9a-f]{64}$`:                              "must be sha256: followed by 64 hexadecimal digits in lower case",
 	`^([0-9a-f]{40}|[0-9a-f]{64})?$`:                     "must be a full commit SHA of 40 or 64 hexadecimal digits",
+	`^[a-zA-Z0-9:_.@\\][a-zA-Z0-9:_.@\\-]*$`:             "must be the name of a systemd unit, such as containerd or chrony.service",
 	`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`: "must be a label value: at most 63 letters, digits, dots, hyphens or underscores",
 }
 

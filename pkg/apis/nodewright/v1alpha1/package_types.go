@@ -120,16 +120,18 @@ type PackageReference struct {
 // Interrupt is what has to happen to a node before a change takes effect.
 //
 // +kubebuilder:validation:XValidation:rule="self.type != 'service' || (has(self.services) && size(self.services) > 0)",message="an interrupt of type service needs at least one entry in services"
+// +kubebuilder:validation:XValidation:rule="self.type == 'service' || !has(self.services) || size(self.services) == 0",message="only an interrupt of type service takes services; leave them out",fieldPath=".services"
 type Interrupt struct {
 	// Type of the interrupt. Set by people. Required. `service` restarts the systemd units in services,
 	// `restartAllServices` all of them, `reboot` the machine, `noop` nothing (but the node is cordoned and drained).
 	Type InterruptType `json:"type"`
 
-	// Services are the systemd units that an interrupt of type `service` restarts. Set by people. Other types ignore it.
+	// Services are the names of the systemd units that an interrupt of type `service` restarts, with or without `.service`.
+	// Set by people. Required for that type, refused for the others.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:items:Pattern=`^[a-zA-Z0-9:_.@\\][a-zA-Z0-9:_.@\\-]*$`
 	Services []string `json:"services,omitempty"`
 }
 
