@@ -36,7 +36,7 @@ test-unit: ## Run the tests that need no control plane
 
 .PHONY: test-real
 test-real: control-plane ## Run the tests against a real API server
-	$(GO_TEST) -timeout 30m -p 1 $(REAL)
+	$(GO_TEST) -timeout 30m -p 2 $(REAL)
 	cd test/cluster/controlplane && go test -trimpath -vet=off . # plain flags compile Kubernetes a second time
 
 # EVERY and SEED choose points of the crash suite: make crash EVERY=50 SEED=7. POINT plays one: make crash POINT=before:patch:nodes/c0:3
