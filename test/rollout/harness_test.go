@@ -52,8 +52,25 @@ type world struct {
 
 // outcomes are what the test wants containers to do; it is asked by the simulated kubelets.
 type outcomes struct {
-	mu sync.Mutex
-	of func(pod *corev1.Pod, container string) simnode.Result
+	mu     sync.Mutex
+	of     func(pod *corev1.Pod, container string) simnode.Result
+	admits func(pod *corev1.Pod) simnode.Refusal
+}
+
+// admit sets which pods the kubelets refuse.
+func (o *outcomes) admit(admits func(pod *corev1.Pod) simnode.Refusal) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.admits = admits
+}
+
+func (o *outcomes) refusal(pod *corev1.Pod) simnode.Refusal {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.admits == nil {
+		return simnode.Refusal{}
+	}
+	return o.admits(pod)
 }
 
 func (o *outcomes) set(of func(pod *corev1.Pod, container string) simnode.Result) {
@@ -123,7 +140,9 @@ func (w *world) ctx() context.Context {
 // playNodes starts the kubelets. At the end of the test everything of it is removed, so that the next starts clean.
 func (w *world) playNodes() {
 	var err error
-	w.nodes, err = simnode.New(w.c.Config(), simnode.Options{Outcome: w.result.ask, Duration: 15 * time.Millisecond})
+	w.nodes, err = simnode.New(w.c.Config(), simnode.Options{
+		Outcome: w.result.ask, Admit: w.result.refusal, Duration: 15 * time.Millisecond,
+	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

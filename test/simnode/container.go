@@ -96,6 +96,10 @@ func (s *podSync) reportRunning(c corev1.Container, cs *corev1.ContainerStatus) 
 
 // end is the moment at which the container's time is up.
 func (s *podSync) end(c corev1.Container, cs *corev1.ContainerStatus, r *containerRun) progress {
+	if r.result.Evicted != "" {
+		s.evicted = r.result.Evicted
+		return running
+	}
 	switch r.result.Reboot {
 	case RebootKills:
 		s.power = powerCycle

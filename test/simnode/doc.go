@@ -3,7 +3,8 @@
 //
 // What is simulated: Node objects with capacity, conditions, boot and machine IDs, optional heartbeats; init containers
 // one after another, each visible as running before the next starts; exit codes, logs in the termination message, image
-// pull errors, activeDeadlineSeconds, restart policies, deletion with grace, reboots and machines that never come back.
+// pull errors, activeDeadlineSeconds, restart policies, deletion with grace, reboots and machines that never come back;
+// pods that the kubelet's admission refuses, evictions by the kubelet, and kubelets that fall silent.
 //
 // What is not: sidecars (init containers that restart always run like other init containers), probes, volumes, `kubectl
 // logs` and `exec`, resource pressure, static pods. A pod that no Job owns never ends by itself.

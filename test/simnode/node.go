@@ -24,6 +24,7 @@ type node struct {
 	options NodeOptions
 	ip      string
 	bootID  string
+	silent  bool   // its kubelet does nothing, and nobody notices
 	down    bool   // the machine is off: its kubelet does nothing
 	booting string // boot ID of a start that is not reported yet: the machine starts once, however often it has to say so
 }
@@ -303,6 +304,22 @@ func (f *Fleet) boot(name string) (string, error) {
 		n.booting = string(uuid.NewUUID())
 	}
 	return n.booting, nil
+}
+
+// SetSilent has the node's kubelet do nothing with its pods, or go on, while the node stays as Ready as it is: bound pods are
+// not acknowledged, containers do not end, deleted pods do not go.
+func (f *Fleet) SetSilent(name string, silent bool) error {
+	f.mu.Lock()
+	n := f.nodes[name]
+	if n != nil {
+		n.silent = silent
+	}
+	f.mu.Unlock()
+	if n == nil {
+		return fmt.Errorf("set silence: node %s is not one of this fleet", name)
+	}
+	f.enqueueNode(name)
+	return nil
 }
 
 // DeleteNode removes the Node object and the machine. Its pods stay, as in a real cluster, until somebody collects them.

@@ -19,6 +19,9 @@ type Options struct {
 	// Outcome decides how a container ends. It is asked once as the container starts, again when it restarts, and again
 	// and again while it answers with an ImagePullError. It must be safe for concurrent use. Default: Result{}.
 	Outcome func(pod *corev1.Pod, container string) Result
+	// Admit is the kubelet's admission, asked as a pod begins: with a reason, such as OutOfcpu, the pod fails before any
+	// container exists. It must be safe for concurrent use. Default: every pod is admitted.
+	Admit func(pod *corev1.Pod) Refusal
 	// Termination is how long a pod takes to end after it was deleted; the pod's grace period bounds it. Default: no time.
 	Termination func(pod *corev1.Pod) time.Duration
 	// RestartBackoff is the wait before a container restarts or an image is pulled again. Default: 5 times Duration.
@@ -41,6 +44,9 @@ func (o Options) withDefaults() Options {
 	if o.Outcome == nil {
 		o.Outcome = func(*corev1.Pod, string) Result { return Result{} }
 	}
+	if o.Admit == nil {
+		o.Admit = func(*corev1.Pod) Refusal { return Refusal{} }
+	}
 	if o.Termination == nil {
 		o.Termination = func(*corev1.Pod) time.Duration { return 0 }
 	}
@@ -55,6 +61,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// Refusal is why a kubelet does not admit a pod; the zero value admits it.
+type Refusal struct{ Reason, Message string }
 
 // Result is what becomes of one container. The zero value: it runs for Options.Duration and exits with 0. For pods
 // that no Job owns only ImagePullError and NotReady count.
@@ -76,6 +85,8 @@ type Result struct {
 	ImagePullError string
 	// Reboot restarts the node when the container's time is up.
 	Reboot Reboot
+	// Evicted has the kubelet evict the whole pod with this message when the container's time is up, as under memory pressure.
+	Evicted string
 	// NotReady keeps the running container from being ready.
 	NotReady bool
 }

@@ -53,20 +53,21 @@ func (f *Fleet) run(p *corev1.Pod, boot string) *podRun {
 
 // podSync is one look of a kubelet at one pod.
 type podSync struct {
-	fleet *Fleet
-	pod   *corev1.Pod
-	run   *podRun
-	now   metav1.Time
-	again time.Duration // look again after this; 0: when something changes
-	power power         // what a container did to the machine
+	fleet   *Fleet
+	pod     *corev1.Pod
+	run     *podRun
+	now     metav1.Time
+	again   time.Duration // look again after this; 0: when something changes
+	power   power         // what a container did to the machine
+	evicted string        // the kubelet evicts the pod, with this message
 }
 
 // syncPod brings a pod one step on. Everything is decided on the copy p and written once, so that a lost write is
 // simply decided again.
 func (f *Fleet) syncPod(ctx context.Context, p *corev1.Pod) (time.Duration, error) {
 	n, err := f.known(p.Spec.NodeName)
-	if err != nil || n.down {
-		return 0, nil // nobody plays this kubelet now; PowerOn looks at all pods again
+	if err != nil || n.down || n.silent {
+		return 0, nil // nobody plays this kubelet now; PowerOn and SetSilent look at all pods again
 	}
 	s := &podSync{fleet: f, pod: p, run: f.run(p, n.bootID), now: f.now()}
 	if p.DeletionTimestamp != nil {
@@ -76,6 +77,12 @@ func (f *Fleet) syncPod(ctx context.Context, p *corev1.Pod) (time.Duration, erro
 		return 0, nil
 	}
 	before := p.Status.DeepCopy()
+	if r := f.refusal(p); r.Reason != "" {
+		p.Status.Phase, p.Status.Reason = corev1.PodFailed, r.Reason
+		p.Status.Message = "Pod was rejected: " + r.Message
+		p.Status.StartTime = &s.now
+		return 0, s.write(ctx, before)
+	}
 	s.begin(n)
 	if s.run.boot != n.bootID {
 		s.afterReboot()
@@ -91,6 +98,14 @@ func (f *Fleet) syncPod(ctx context.Context, p *corev1.Pod) (time.Duration, erro
 		return 0, nil
 	}
 	return s.again, nil
+}
+
+// refusal asks the kubelet's admission once: a pod that has begun was admitted.
+func (f *Fleet) refusal(p *corev1.Pod) Refusal {
+	if p.Status.StartTime != nil {
+		return Refusal{}
+	}
+	return f.options.Admit(p.DeepCopy())
 }
 
 func isDone(p *corev1.Pod) bool {
@@ -140,7 +155,21 @@ func (s *podSync) advance() {
 	} else {
 		s.pod.Status.Phase = s.advanceContainers()
 	}
+	if s.evicted != "" {
+		s.evict()
+	}
 	s.setConditions()
+}
+
+// evict writes what a kubelet under pressure writes.
+func (s *podSync) evict() {
+	s.killRunning(137)
+	st := &s.pod.Status
+	st.Phase, st.Reason, st.Message = corev1.PodFailed, "Evicted", s.evicted
+	st.Conditions = append(st.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet, Message: s.evicted,
+		LastTransitionTime: s.now,
+	})
 }
 
 func (s *podSync) overDeadline() bool {
