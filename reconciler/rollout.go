@@ -267,7 +267,13 @@ func (r *Rollout) standby(ctx context.Context) (string, error) {
 	defer cancel()
 	reason, err := r.Standby(ctx)
 	if err != nil {
-		return "", fmt.Errorf("look for another owner: %w", err)
+		return "", fmt.Errorf("look whether anything may be done: %w", err)
+	}
+	switch {
+	case reason != "" && reason != r.memory.standby:
+		r.Log.Warn("standing by: nothing is done", "reason", reason)
+	case reason == "" && r.memory.standby != "":
+		r.Log.Info("acting again")
 	}
 	r.memory.standby, r.memory.looked = reason, true
 	return reason, nil

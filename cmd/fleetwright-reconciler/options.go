@@ -40,6 +40,7 @@ type options struct {
 	probeAddress     string
 	webhookAddress   string
 	leaderElection   bool
+	adoptCRDs        bool
 	leaseDuration    time.Duration
 	logLevel         slog.Level
 }
@@ -68,6 +69,7 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	f.StringVar(&o.probeAddress, "probe-address", ":8081", "address of /healthz and /readyz; 0 is off")
 	f.StringVar(&o.webhookAddress, "webhook-address", "", "address for push notifications of forges; empty is off")
 	f.BoolVar(&o.leaderElection, "leader-election", true, "act only while holding the lease "+fleetv1.LeaseName)
+	f.BoolVar(&o.adoptCRDs, "adopt-crds", false, "act although CRDs are older than this version and drop fields that it knows")
 	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second, "how long another process waits after a leader that died without a word, at least 3s")
 	f.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	if err := f.Parse(args); err != nil {

@@ -37,12 +37,37 @@ func addRollout(ctx context.Context, m manager.Manager, o options, log *slog.Log
 		Events:   cluster.NewEvents(m.GetEventRecorder("fleetwright")),
 		Metrics:  counts, Log: log.With("loop", "rollout"), Now: time.Now, Settings: planSettings(o),
 		KeepSucceeded: o.keepSucceeded, KeepFailed: o.keepFailed,
-		Standby: cluster.NewRivals(client, time.Now).Active,
+		Standby: standby(ctx, client, o.adoptCRDs, log),
 	}
 	if err := cluster.Wake(ctx, m.GetCache(), loop.Wake); err != nil {
 		return err
 	}
 	return m.Add(leaderOnly(loop.Run))
+}
+
+// startCheck bounds the look at the CRDs before anything else.
+const startCheck = 10 * time.Second
+
+// standby returns what says why nothing may be done: CRDs that would drop what is written, unless they are adopted as they
+// are, or NVIDIA's operator. Older CRDs are logged at once: a kind that is missing keeps the caches from ever being complete.
+func standby(ctx context.Context, client kubernetes.Interface, adopted bool, log *slog.Logger) func(context.Context) (string, error) {
+	schemas, rivals := cluster.NewSchemas(client, time.Now), cluster.NewRivals(client, time.Now)
+	first, cancel := context.WithTimeout(ctx, startCheck)
+	defer cancel()
+	switch problem, err := schemas.Outdated(first); {
+	case err != nil:
+		log.Warn("cannot compare the CRDs yet", "error", err)
+	case problem != "":
+		log.Error("the installed CRDs are not those of this version", "problem", problem, "adopted", adopted)
+	}
+	return func(ctx context.Context) (string, error) {
+		if !adopted {
+			if problem, err := schemas.Outdated(ctx); problem != "" || err != nil {
+				return problem, err
+			}
+		}
+		return rivals.Active(ctx)
+	}
 }
 
 // leaderOnly runs while this process holds the lease.

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -34,6 +36,7 @@ func TestFieldReport_D01_RecordIsRefused(t *testing.T) {
 			strings.Contains(nw.Status.Reasons[0].Message, "could not be done")
 	})
 	require.Equal(t, []string{nodes[1]}, nw.Status.Reasons[0].Nodes)
+	require.True(t, apimeta.IsStatusConditionFalse(nw.Status.Conditions, meta.ReadyCondition))
 	require.Contains(t, nw.Status.Reasons[0].Message, "node "+nodes[1]+`: Node "`+nodes[1]+`" is invalid: metadata.annotations: Too long`)
 	w.patchNode(nodes[1], `{"metadata":{"annotations":{"example.com/blob":null}}}`)
 	w.awaitComplete("full")

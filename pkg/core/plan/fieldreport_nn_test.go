@@ -283,6 +283,7 @@ func TestFieldReport_NN11_ANodeLeavesTheSelectionInEveryPhase(t *testing.T) {
 			n := w.nodes["n01"]
 			require.False(t, n.Unschedulable)
 			require.Empty(t, n.CordonOwners)
+			require.NotContains(t, n.Labels, nwv1.StatusKey("tune"))
 			require.True(t, n.Ready)
 			r := n.Records["tune"]
 			require.False(t, r.IsOpen())

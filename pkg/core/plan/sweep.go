@@ -16,7 +16,7 @@ func (p *pass) sweep() {
 		known[v.nw.Name] = true
 	}
 	for _, v := range p.views {
-		for _, m := range v.departed {
+		for _, m := range slices.Concat(v.departed, v.released) {
 			p.dropStatus(m)
 		}
 	}

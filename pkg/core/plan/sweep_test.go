@@ -11,7 +11,26 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
-// A node that left the selection under way keeps its status word while the NodeWright is there; when that goes, the word goes.
+// A turn was taken back while the node was still selected, with a status word; then the node leaves: the word goes, the record
+// stays.
+func TestStatusOfAReleasedTurnGoesWhenItsNodeLeaves(t *testing.T) {
+	w := newWorld(t, 1)
+	w.nodeWright("tune", func(nw *plan.NodeWright) { nw.Paused = true }, pkg("tuning", "1.0.0"))
+	n := w.nodes["n01"]
+	record := noderecord.Record{NodeWright: w.in.NodeWrights[0].UID, Node: n.UID, Round: 1, Batch: 1, Outcome: noderecord.Released}
+	n.Records = map[string]noderecord.Record{"tune": record}
+	n.Labels[nwv1.StatusKey("tune")] = string(nwv1.StatusWaiting)
+	w.pass()
+	require.Contains(t, n.Labels, nwv1.StatusKey("tune"), "it is still selected")
+	n.Labels["pool"] = "other"
+	w.pass()
+	require.NotContains(t, n.Labels, nwv1.StatusKey("tune"))
+	require.Equal(t, noderecord.Encode(record), noderecord.Encode(n.Records["tune"]))
+	w.pass()
+	require.Empty(t, w.last.Decisions, "and then it is at rest")
+}
+
+// A status word that is still there when the NodeWright goes, goes with it.
 func TestStatusOfAReleasedTurnIsSweptWithItsNodeWright(t *testing.T) {
 	record := noderecord.Record{
 		NodeWright: "uid", Node: "n", Round: 1, Batch: 1, Outcome: noderecord.Released,

@@ -26,6 +26,8 @@ func (p *pass) meet(v *view, pos int) bool {
 	if !selected && !rec.IsOpen() && !slices.Contains(n.CordonOwners, v.nw.Name) {
 		if rec.Outcome == noderecord.Succeeded || rec.Outcome == noderecord.Failed {
 			v.departed = append(v.departed, &member{nw: v.nw, node: n, pos: pos, rec: rec})
+		} else if had && n.Labels[nwv1.StatusKey(v.nw.Name)] != "" {
+			v.released = append(v.released, &member{nw: v.nw, node: n, pos: pos, rec: rec})
 		}
 		return had
 	}

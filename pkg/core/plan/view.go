@@ -15,6 +15,8 @@ type view struct {
 	// departed are nodes that ended a turn and are no longer selected. Where that was in this round they count in their
 	// batch: taking a failed node out of the selection does not make it a good one.
 	departed []*member
+	// released are nodes that are no longer selected and whose turn was taken back, with the status word of that time.
+	released []*member
 	// at is the member by the position of its node in pass.nodes; nil where the node is none. Nodes that have nothing but
 	// an unconfirmed admission are here and not in members.
 	at           []*member

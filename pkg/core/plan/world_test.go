@@ -227,6 +227,7 @@ func (w *world) do(d plan.Decision) {
 		n.Records[d.NodeWright] = d.Record.Clone()
 		delete(n.Malformed, d.NodeWright)
 	}
+	word(n, d)
 	w.cordon(n, d)
 	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t corev1.Taint) bool { return slices.Contains(d.Untaint, t) })
 	if d.Taint != nil {
@@ -250,6 +251,17 @@ func (w *world) do(d plan.Decision) {
 		if w.leaves == nil || w.leaves(e) {
 			w.removePod(d.Node, e.UID)
 		}
+	}
+}
+
+// word writes the status label of a NodeWright, as the adapter does.
+func word(n *plan.Node, d plan.Decision) {
+	key := nwv1.StatusKey(d.NodeWright)
+	switch {
+	case d.Erase || d.Record != nil && d.Status == "":
+		delete(n.Labels, key)
+	case d.Record != nil:
+		n.Labels[key] = string(d.Status)
 	}
 }
 
