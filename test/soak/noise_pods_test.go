@@ -45,9 +45,19 @@ func (s *stage) stepTraining() {
 	}
 }
 
-// addPod binds a pod to a node where the scheduler could: one that is schedulable now.
+// populate puts one pod on every node, so that whatever interrupts it from now on has something to drain.
+func (s *stage) populate() {
+	for _, name := range s.model.nodes {
+		s.addPodOn(name, podPrefix, map[string]string{"app": "batch"})
+	}
+}
+
 func (s *stage) addPod(prefix string, labels map[string]string) {
-	name := s.pick(s.running())
+	s.addPodOn(s.pick(s.running()), prefix, labels)
+}
+
+// addPodOn binds a pod to a node where the scheduler could: one that is schedulable now.
+func (s *stage) addPodOn(name, prefix string, labels map[string]string) {
 	s.model.podsNo++
 	ctx, cancel := s.ctx()
 	defer cancel()

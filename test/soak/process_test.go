@@ -44,7 +44,11 @@ func buildProgram(t *testing.T, config *rest.Config) *program {
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.binary, "../../cmd/fleetwright-reconciler").CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.NoError(t, cluster.WriteKubeconfig(p.kubeconfig, config))
-	p.logs, err = os.Create(filepath.Join(dir, "log"))
+	log := os.Getenv(logEnv)
+	if log == "" {
+		log = filepath.Join(dir, "log")
+	}
+	p.logs, err = os.Create(log)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -13,16 +13,17 @@ import (
 // Environment of TestFieldReport_D10_Soak; without it a short soak runs.
 const (
 	seedEnv  = "FLEETWRIGHT_SOAK_SEED"  // a number; default: random
-	stepsEnv = "FLEETWRIGHT_SOAK_STEPS" // default 300
-	nodesEnv = "FLEETWRIGHT_SOAK_NODES" // default 14
+	stepsEnv = "FLEETWRIGHT_SOAK_STEPS" // default 200
+	nodesEnv = "FLEETWRIGHT_SOAK_NODES" // default 10
 	paceEnv  = "FLEETWRIGHT_SOAK_PACE"  // mean pause between two steps; default 40ms
+	logEnv   = "FLEETWRIGHT_SOAK_LOG"   // a file for the whole log of the reconciler; default: none, and its end is shown after a failure
 )
 
 // longSoak is from how many steps on a soak also waits for what is slow.
 const longSoak = 1000
 
 func TestFieldReport_D10_Soak(t *testing.T) {
-	o := settings{seed: rand.Uint64N(1 << 32), steps: 300, nodes: 14, pace: 40 * time.Millisecond}
+	o := settings{seed: rand.Uint64N(1 << 32), steps: 200, nodes: 10, pace: 40 * time.Millisecond}
 	number(t, seedEnv, func(n int) { o.seed = uint64(n) })
 	number(t, stepsEnv, func(n int) { o.steps = n })
 	number(t, nodesEnv, func(n int) { o.nodes = n })
@@ -56,6 +57,7 @@ func soak(t *testing.T, s *stage) {
 	s.silence()
 	s.revive(s.o.steps)
 	s.await("ended", ended)
+	s.populate()
 	s.mend()
 	s.await("complete", completed)
 	s.nothingLeft()

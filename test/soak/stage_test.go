@@ -140,6 +140,7 @@ func (s *stage) begin() {
 	for range s.o.nodes {
 		s.join()
 	}
+	s.populate()
 	s.create(capFleet(s.cap()))
 	s.create(s.policyObject(policyKernel))
 	s.create(s.policyObject(policyYield))

@@ -16,13 +16,20 @@ import (
 type podWitness struct {
 	now     time.Time
 	running map[string]map[types.UID]string // by whose work it is: the pods at work
-	done    map[string]types.UID            // by stage and round: the pod that did it
+	done    map[string]doneBy               // by stage and round
+	told    map[string]bool                 // stages whose breach was said
 	stages  int
-	reruns  int
+}
+
+// doneBy is the pod that did a stage first.
+type doneBy struct {
+	uid  types.UID
+	name string
+	at   time.Time
 }
 
 func newPodWitness() podWitness {
-	return podWitness{running: map[string]map[types.UID]string{}, done: map[string]types.UID{}}
+	return podWitness{running: map[string]map[types.UID]string{}, done: map[string]doneBy{}, told: map[string]bool{}}
 }
 
 func (*podWitness) see(e watch.Event) func(*witness) {
@@ -85,8 +92,10 @@ func (w *witness) judgeStage(key string, uid types.UID, name string) {
 	first, known := w.pods.done[key]
 	if !known {
 		w.pods.stages++
-		w.pods.done[key] = uid
-	} else if first != uid {
-		w.breach("a stage that succeeded ran again in its round: %s, pod %s", key, name)
+		w.pods.done[key] = doneBy{uid, name, w.pods.now}
+	} else if first.uid != uid && !w.pods.told[key] {
+		w.pods.told[key] = true
+		w.breach("a stage that succeeded ran again in its round: %s: pod %s at %s, pod %s at %s",
+			key, first.name, first.at.Format(time.StampMilli), name, w.pods.now.Format(time.StampMilli))
 	}
 }

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -30,6 +31,17 @@ type cordonState struct {
 	byOthers  bool      // the last lifting was not ours
 	foreign   bool      // it is the cordon of others
 	foreignAt time.Time
+}
+
+// String says it for people.
+func (c *cordonState) String() string {
+	switch {
+	case !c.cordoned.IsZero():
+		return "cordoned at " + c.cordoned.Format(time.StampMicro)
+	case c.lifted.IsZero():
+		return "never cordoned"
+	}
+	return fmt.Sprintf("taken off at %s, by others: %t", c.lifted.Format(time.StampMicro), c.byOthers)
 }
 
 // lifeOfPod is when a pod of the noise was there.
@@ -174,7 +186,7 @@ func (w *witness) judgeEviction(e cluster.AuditEvent) {
 	c := w.cordons(pod.node)
 	cordoned := !c.cordoned.IsZero() && !c.cordoned.After(e.Received)
 	if !cordoned && !(c.byOthers && e.Received.Sub(c.lifted) < unseen) {
-		w.breach("pod %s is evicted from node %s at %s, which is not cordoned: %+v", e.Name, pod.node, e.Received.Format(time.StampMicro), *c)
+		w.breach("pod %s is evicted from node %s at %s, which is not cordoned: %s", e.Name, pod.node, e.Received.Format(time.StampMicro), c)
 	}
 }
 
@@ -184,7 +196,7 @@ func (w *witness) podEnded(e cluster.AuditEvent) {
 	}
 }
 
-// judgeJob wants no protected pod on a node whose interrupt begins.
+// judgeJob wants no pod of others on a node whose interrupt begins: the protected ones have ended, the rest was evicted.
 func (w *witness) judgeJob(e cluster.AuditEvent) {
 	var job batchv1.Job
 	if err := json.Unmarshal(e.Request, &job); err != nil {
@@ -197,8 +209,8 @@ func (w *witness) judgeJob(e cluster.AuditEvent) {
 	w.log.interrupts++
 	node := job.Annotations[fleetv1.NodeAnnotation]
 	for name, pod := range w.log.pods {
-		if pod.training && pod.node == node && e.Received.Sub(pod.begin) > unseen && (pod.ended.IsZero() || pod.ended.After(e.Completed)) {
-			w.breach("an interrupt begins on node %s, where the protected pod %s runs", node, name)
+		if pod.node == node && e.Received.Sub(pod.begin) > unseen && (pod.ended.IsZero() || pod.ended.After(e.Completed)) {
+			w.breach("an interrupt begins on node %s, where pod %s still is", node, name)
 		}
 	}
 }

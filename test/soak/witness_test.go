@@ -73,7 +73,19 @@ type witness struct {
 	breaches []string
 }
 
+// newWitness watches from now on.
 func newWitness(s *stage) *witness {
+	w := witnessOf(s)
+	watching, err := client.NewWithWatch(s.c.Config(), client.Options{Scheme: s.admin.Scheme()})
+	require.NoError(s.t, err)
+	w.watch(watching, &corev1.NodeList{}, w.seeNode)
+	w.watch(watching, &corev1.PodList{}, w.pods.see, client.InNamespace(namespace))
+	w.watch(watching, &fleetv1.LedgerList{}, w.seeLedger)
+	return w
+}
+
+// witnessOf has seen nothing yet but the budgets.
+func witnessOf(s *stage) *witness {
 	w := &witness{
 		s: s, budgets: map[string]map[string][]span{}, nodes: map[types.UID]seenNode{}, rollouts: map[string]fleetv1.LedgerRollout{},
 		pods: newPodWitness(), log: newRequestWitness(),
@@ -82,11 +94,6 @@ func newWitness(s *stage) *witness {
 		w.budgets[name] = map[string][]span{}
 	}
 	w.widen(s)
-	watching, err := client.NewWithWatch(s.c.Config(), client.Options{Scheme: s.admin.Scheme()})
-	require.NoError(s.t, err)
-	w.watch(watching, &corev1.NodeList{}, w.seeNode)
-	w.watch(watching, &corev1.PodList{}, w.pods.see, client.InNamespace(namespace))
-	w.watch(watching, &fleetv1.LedgerList{}, w.seeLedger)
 	return w
 }
 
