@@ -54,7 +54,7 @@ crash: control-plane ## Kill the reconciler at every write of a lifecycle, and d
 # SEED, STEPS and NODES choose the soak; without SEED it is a random one, which is printed.
 .PHONY: soak
 soak: control-plane ## Disturb 100 nodes in 10 000 random ways, then let everything converge (about an hour; SEED=7 STEPS=2000 NODES=30)
-	FLEETWRIGHT_SOAK_SEED=$(filter-out 0,$(SEED)) FLEETWRIGHT_SOAK_STEPS=$(or $(STEPS),10000) FLEETWRIGHT_SOAK_NODES=$(or $(NODES),100) \
+	FLEETWRIGHT_SOAK_SEED=$(or $(filter-out 0,$(SEED)),$$RANDOM) FLEETWRIGHT_SOAK_STEPS=$(or $(STEPS),10000) FLEETWRIGHT_SOAK_NODES=$(or $(NODES),100) \
 		go test -count=1 -v -timeout 4h ./test/soak
 
 .PHONY: histories

@@ -116,6 +116,7 @@ func (s *stage) mend() {
 	for _, name := range wrights {
 		w := s.wishes[name]
 		w.version += 10
+		w.patient = true
 		switch name {
 		case wrightBase:
 			w.budget = room

@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	namespace    = "fleetwright"
-	patience     = 40 * time.Second
+	namespace = "fleetwright"
+	patience  = time.Minute
+	// stageTimeout ends stages that hang, as long as there is noise; a busy machine may let others run into it.
 	stageTimeout = 4 * time.Second
 	// keepJobs is how long ended Jobs stay: short, so that thousands of steps do not pile up.
 	keepJobs = 30 * time.Second

@@ -36,6 +36,7 @@ type wish struct {
 	paused   bool
 	disabled bool
 	dying    bool // deleted, and to be created again
+	patient  bool // after the noise: a stage may take as long as a busy machine needs
 }
 
 func newWishes() map[string]*wish {
@@ -89,6 +90,9 @@ func (w *wish) spec() nwv1.NodeWrightSpec {
 
 func (w *wish) packages() map[string]nwv1.Package {
 	stageTimeout := &metav1.Duration{Duration: stageTimeout}
+	if w.patient {
+		stageTimeout.Duration = patience
+	}
 	one := nwv1.Package{
 		Version: semver(w.version), Image: "example.com/" + w.name, StageTimeout: stageTimeout,
 		ConfigMap: map[string]string{"settings": fmt.Sprint(w.config)},

@@ -65,7 +65,7 @@ func execution(name, container string, succeeded bool) told {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), Labels: map[string]string{
 			fleetv1.NodeUIDLabel: "n1", fleetv1.NodeWrightUIDLabel: "base", nwv1.NameLabel: wrightBase, fleetv1.RoundLabel: "1",
-			fleetv1.PackageNameLabel: "first",
+			fleetv1.PackageNameLabel: "first", batchv1.JobNameLabel: "job-of-" + name[:2],
 		},
 	}, Spec: corev1.PodSpec{NodeName: "n1"}}
 	status := corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
@@ -166,6 +166,9 @@ func TestWitnessFinds(t *testing.T) {
 		"a stage again": {
 			[]told{execution("p1", "first-applycheck", true), execution("p2", "first-applycheck", true)},
 			"a stage that succeeded ran again in its round: base/n1/1/first/first-applycheck: pod p1 on n1 at Jan  1 00:00:00.000, pod p2 on n1 at Jan  1 00:00:00.000",
+		},
+		"a stage again in the Job of the first, after a pause": {
+			[]told{execution("p1", "first-applycheck", true), execution("p1b", "first-applycheck", true)}, "",
 		},
 		"eviction after the cordon": {[]told{bornAt(0, "app-1", false), cordons(1, reconcilerUser, true), evicts(2, "app-1")}, ""},
 		"eviction before the cordon": {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -23,9 +24,9 @@ type podWitness struct {
 
 // doneBy is the pod that did a stage first.
 type doneBy struct {
-	uid  types.UID
-	name string
-	at   time.Time
+	uid       types.UID
+	job, name string
+	at        time.Time
 }
 
 func newPodWitness() podWitness {
@@ -39,11 +40,11 @@ func (*podWitness) see(e watch.Event) func(*witness) {
 	whose := strings.Join([]string{labels[fleetv1.NodeUIDLabel], labels[nwv1.NameLabel], package_}, "/")
 	round := strings.Join([]string{labels[fleetv1.NodeWrightUIDLabel], labels[fleetv1.NodeUIDLabel], labels[fleetv1.RoundLabel], package_}, "/")
 	uid, name, working := p.UID, p.Name+" on "+p.Spec.NodeName, e.Type != watch.Deleted && atWork(p)
-	done := stagesDone(p)
+	done, job := stagesDone(p), labels[batchv1.JobNameLabel]
 	return func(w *witness) {
 		w.judgeWork(whose, uid, name, working)
 		for _, stage := range done {
-			w.judgeStage(round+"/"+stage, uid, name)
+			w.judgeStage(round+"/"+stage, doneBy{uid, job, name, w.pods.now})
 		}
 	}
 }
@@ -88,14 +89,18 @@ func (w *witness) judgeWork(whose string, uid types.UID, name string, working bo
 	}
 }
 
-func (w *witness) judgeStage(key string, uid types.UID, name string) {
+// judgeStage wants a stage done once in a round. A second pod of the same Job is what a pause leaves behind: the Job is
+// suspended, its pod ends, and it begins anew after the pause.
+func (w *witness) judgeStage(key string, by doneBy) {
 	first, known := w.pods.done[key]
 	if !known {
 		w.pods.stages++
-		w.pods.done[key] = doneBy{uid, name, w.pods.now}
-	} else if first.uid != uid && !w.pods.told[key] {
+		w.pods.done[key] = by
+		return
+	}
+	if first.uid != by.uid && first.job != by.job && !w.pods.told[key] {
 		w.pods.told[key] = true
 		w.breach("a stage that succeeded ran again in its round: %s: pod %s at %s, pod %s at %s",
-			key, first.name, first.at.Format(time.StampMilli), name, w.pods.now.Format(time.StampMilli))
+			key, first.name, first.at.Format(time.StampMilli), by.name, by.at.Format(time.StampMilli))
 	}
 }

@@ -22,7 +22,7 @@ func (t *turn) collect() {
 		switch {
 		case !seen:
 			t.missing = append(t.missing, name)
-		case e.State == ExecutionSucceeded:
+		case e.State == ExecutionSucceeded, e.State == ExecutionFailed && e.whole():
 			t.succeed(name, pkg)
 		case e.State == ExecutionFailed:
 			t.recordFailure(name, pkg, e)
@@ -95,6 +95,20 @@ func applied(pkg noderecord.Package) noderecord.Package {
 // installed reports whether the apply or upgrade stage of the execution succeeded.
 func installed(e Execution) bool {
 	return slices.Contains(e.Done, nwv1.StageApply) || slices.Contains(e.Done, nwv1.StageUpgrade)
+}
+
+// whole reports whether the last stage of the execution succeeded. Its pod may fail all the same, by a deadline or with its
+// machine, directly after that: the work is done, and running it again would be a second time.
+func (e Execution) whole() bool {
+	switch e.Phase {
+	case PhaseInstall, PhaseConfig:
+		return slices.Contains(e.Done, nwv1.StageConfig)
+	case PhasePost:
+		return slices.Contains(e.Done, nwv1.StagePostInterrupt)
+	case PhaseUninstall:
+		return slices.Contains(e.Done, nwv1.StageUninstall)
+	}
+	return false
 }
 
 // stuck reports whether the execution has not begun a stage or cannot go on: deleting it loses nothing.

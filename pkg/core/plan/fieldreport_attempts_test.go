@@ -232,3 +232,30 @@ func TestFieldReport_AC09_AsManyExecutionsAsPhases(t *testing.T) {
 		require.Len(t, w.jobs, 3*4, "seed %d", seed)
 	}
 }
+
+// The last stage of a phase succeeded, and directly after that the pod failed, by its deadline or with its machine: the phase is
+// done, and its stages do not run again in the round.
+func TestFieldReport_D10_APodThatFailsAfterItsLastStageHasDoneItsWork(t *testing.T) {
+	for name, end := range map[string]func(*plan.Execution){
+		"deadline": func(e *plan.Execution) { e.TimedOut = true },
+		"machine":  func(e *plan.Execution) { e.Disrupted, e.Cause = true, plan.Disrupted },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			plain(w)
+			for range 20 {
+				w.pass()
+				w.work()
+				for _, j := range w.jobs {
+					if j.State == plan.ExecutionSucceeded {
+						j.State = plan.ExecutionFailed
+						end(j)
+					}
+				}
+			}
+			require.Equal(t, plan.Complete, w.reason("tune", "n01").Code)
+			require.Len(t, w.jobs, 1)
+			require.Zero(t, w.nodes["n01"].Records["tune"].Packages["tuning"].Failures)
+		})
+	}
+}
