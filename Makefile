@@ -33,6 +33,7 @@ test: test-unit test-real ## Run every test, with a real control plane (built on
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane
 	$(GO_TEST) $(UNIT)
+	go test -run 'TestWitness|TestFaults' ./test/soak # the soak itself is make soak
 
 .PHONY: test-real
 test-real: control-plane ## Run the tests against a real API server
@@ -51,7 +52,7 @@ crash: control-plane ## Kill the reconciler at every write of a lifecycle, and d
 	FLEETWRIGHT_CRASH_EVERY=$(EVERY) FLEETWRIGHT_CRASH_SEED=$(SEED) FLEETWRIGHT_CRASH_POINT='$(POINT)' FLEETWRIGHT_CRASH_LANES=$(LANES) \
 		go test -count=1 -timeout 24h $(if $(POINT),-v -run 'TestEveryWrite',$(if $(RUN),-v -run '$(RUN)')) ./test/crash
 
-# SEED, STEPS and NODES choose the soak; without SEED it is a random one, which is printed.
+# SEED, STEPS and NODES choose the soak; without SEED it is a random one, which is printed. Short: make soak SEED=1 STEPS=150 NODES=8
 .PHONY: soak
 soak: control-plane ## Disturb 100 nodes in 10 000 random ways, then let everything converge (about an hour; SEED=7 STEPS=2000 NODES=30)
 	FLEETWRIGHT_SOAK_SEED=$(or $(filter-out 0,$(SEED)),$$RANDOM) FLEETWRIGHT_SOAK_STEPS=$(or $(STEPS),10000) FLEETWRIGHT_SOAK_NODES=$(or $(NODES),100) \
