@@ -28,6 +28,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newValidate(streams),
 		newSimulate(streams),
 		newExplain(streams),
+		newAdopt(streams),
 		newPackage(streams),
 	)
 	root.AddCommand(newVerbs(streams)...)

@@ -10,6 +10,7 @@ import (
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/adopt"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
@@ -32,7 +33,16 @@ func nodeViewOf(node *corev1.Node, reader *noderecord.Reader) plan.Node {
 			out.Requests = put(out.Requests, name, value)
 		}
 	}
+	out.Unadopted = unadopted(node.Annotations)
 	return out
+}
+
+// unadopted are the NodeWrights of which NVIDIA's operator left state, without a record of ours: its own never comes alone.
+func unadopted(annotations map[string]string) []string {
+	return slices.DeleteFunc(adopt.Names(annotations), func(name string) bool {
+		_, recorded := annotations[fleetv1.RecordKey(name)]
+		return recorded
+	})
 }
 
 // isVerb reports whether an annotation of ours on a node asks for something.

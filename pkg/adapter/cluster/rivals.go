@@ -146,9 +146,14 @@ func (r *Rivals) webhooks(ctx context.Context, _ time.Time) (string, error) {
 // judgesOurKinds tells the operator's own webhooks, whose path names the group with hyphens, from those of a policy engine
 // that has a rule for these kinds.
 func judgesOurKinds(rules []admissionv1.RuleWithOperations, to admissionv1.WebhookClientConfig) bool {
-	named := slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
-		return slices.Contains(r.APIGroups, nwv1.Group)
-	})
-	path := strings.ReplaceAll(nwv1.Group, ".", "-")
-	return named && to.Service != nil && to.Service.Path != nil && strings.Contains(*to.Service.Path, path)
+	for _, group := range []string{nwv1.Group, nwv1.LegacyGroup} {
+		named := slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
+			return slices.Contains(r.APIGroups, group)
+		})
+		path := strings.ReplaceAll(group, ".", "-")
+		if named && to.Service != nil && to.Service.Path != nil && strings.Contains(*to.Service.Path, path) {
+			return true
+		}
+	}
+	return false
 }

@@ -146,7 +146,7 @@ func (p *pass) reasonForRest(v *view, m *member) {
 		m.because(m.excluded)
 	case !m.targeted:
 	case problem != "":
-		m.because(&cause{RecordUnreadable, "", problem})
+		m.because(m.unreadable(problem))
 	case v.waitsForRound(m):
 		m.because(v.becauseOfRound(m))
 	case m.complete():

@@ -62,7 +62,7 @@ func atRest(rec noderecord.Record) bool {
 func (p *pass) inadmissible(v *view, m *member) *cause {
 	switch problem := m.malformed(); {
 	case problem != "":
-		return &cause{RecordUnreadable, "", problem}
+		return m.unreadable(problem)
 	case !m.node.Ready:
 		return causeNotReady
 	case m.tainted != nil:

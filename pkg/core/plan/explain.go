@@ -40,7 +40,7 @@ func (v *view) since(m *member, c Code) time.Time {
 		}
 	case Running, ImagePull, InsufficientResources, ContainerCannotRun, CrashLoop, NoPod, PodNotAcknowledged:
 		return v.sinceExecution(m, c)
-	case Ignored, TaintNotTolerated, Disabled, Paused, Standby, Unresolved, RecordUnreadable:
+	case Ignored, TaintNotTolerated, Disabled, Paused, Standby, Unresolved, RecordUnreadable, NotAdopted:
 		return time.Time{} // nobody writes down when
 	}
 	return v.sinceTurn(m)
@@ -94,7 +94,7 @@ func (c Code) Ends() string {
 	switch c {
 	case Ignored, TaintNotTolerated, WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget,
 		WaitingForWindow, Gating, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, Standby, RecordUnreadable, NodeNotReady,
-		Superseded, WaitingForRound:
+		Superseded, WaitingForRound, NotAdopted:
 		return c.endsWaiting()
 	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ProtectedPodTimeout:
 		return c.endsFailure()
@@ -118,6 +118,8 @@ func (c Code) endsWaiting() string {
 		return "a node is back in service, or spec.disruption.maxNodes grows"
 	case WaitingForWindow:
 		return "the next window opens"
+	case NotAdopted:
+		return "the node is adopted, or a reset is asked for"
 	case WaitingForRound:
 		return "nothing of this round is under way"
 	case Gating:

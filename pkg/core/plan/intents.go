@@ -53,7 +53,7 @@ func (p *pass) memberAt(v *view, pos int) *member {
 
 func (p *pass) writeIntent(v *view, m *member) {
 	if problem := m.malformed(); problem != "" {
-		m.because(&cause{RecordUnreadable, "", problem})
+		m.because(m.unreadable(problem))
 		return
 	}
 	if v.held != nil && !m.intent.Withdrawn {

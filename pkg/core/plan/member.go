@@ -93,7 +93,20 @@ func (m *member) malformed() string {
 	if m.rec.Round > lastRound {
 		return fmt.Sprintf("the record names round %d; the rounds of a NodeWright end at %d", m.rec.Round, int64(lastRound))
 	}
+	if m.unadopted() {
+		return "the node has the state of NVIDIA's operator and no record: run `fleetwright adopt`, or ask for a reset to run everything as new"
+	}
 	return m.node.Malformed[m.nw.Name]
+}
+
+func (m *member) unadopted() bool { return !m.had && slices.Contains(m.node.Unadopted, m.nw.Name) }
+
+// unreadable is the cause of a record that says nothing.
+func (m *member) unreadable(problem string) *cause {
+	if m.unadopted() {
+		return &cause{NotAdopted, "", problem}
+	}
+	return &cause{RecordUnreadable, "", problem}
 }
 
 // anyExecution reports whether one of the NodeWright's executions on the node is as asked.

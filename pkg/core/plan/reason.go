@@ -49,6 +49,8 @@ const (
 	Standby Code = "Standby"
 	// RecordUnreadable: the node's record cannot be read.
 	RecordUnreadable Code = "RecordUnreadable"
+	// NotAdopted: the node has the state of NVIDIA's operator and no record of ours.
+	NotAdopted Code = "NotAdopted"
 	// NodeNotReady: the node is not Ready.
 	NodeNotReady Code = "NodeNotReady"
 	// Superseded: the node is under way in an earlier round and waits for its admission to the newest.

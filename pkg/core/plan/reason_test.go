@@ -110,6 +110,11 @@ var reasonCases = map[plan.Code]reasonCase{
 		arrange: func(w *world) {
 			w.nodeWright("tune", windows(w, count(1), "0 2 * * *", time.Hour), pkg("tuning", "1.0.0"))
 		}},
+	plan.NotAdopted: {"n01", "the node has the state of NVIDIA's operator and no record: run `fleetwright adopt`, or ask for a reset " +
+		"to run everything as new", "", func(w *world) {
+		plain(w)
+		w.nodes["n01"].Unadopted = []string{"tune"}
+	}},
 	plan.WaitingForRound: {"n01", "the node is asked to run again and has ended in round 1; it is admitted to the next round, " +
 		"which begins when nothing of this one is under way", "", func(w *world) {
 		plain(w)
@@ -425,7 +430,7 @@ func TestEveryReasonHasACase(t *testing.T) {
 // timeless are the reasons that begin with something that nobody writes down the time of.
 var timeless = map[plan.Code]bool{
 	plan.Ignored: true, plan.TaintNotTolerated: true, plan.Disabled: true, plan.Paused: true, plan.Standby: true, plan.Unresolved: true,
-	plan.RecordUnreadable: true,
+	plan.RecordUnreadable: true, plan.NotAdopted: true,
 }
 
 func TestReasons(t *testing.T) {

@@ -22,7 +22,7 @@ func statusOf(c Code) nwv1.Status {
 		return nwv1.StatusDisabled
 	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ProtectedPodTimeout, ImagePull, ContainerCannotRun, CrashLoop:
 		return nwv1.StatusErroring
-	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable:
+	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable, NotAdopted:
 		return nwv1.StatusBlocked
 	case WaitingForPriority, WaitingForRound, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, WaitingForWindow,
 		Gating, Yielding, NodeNotReady, "":

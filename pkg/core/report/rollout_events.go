@@ -260,7 +260,7 @@ func failText(d plan.Decision) string {
 var loudReasons = map[plan.Code]bool{
 	plan.ProtectedPod: true, plan.DisruptionBudget: true, plan.EvictionFailed: true, plan.DrainBlocked: true, plan.PodStuck: true,
 	plan.DrainTimeout: true, plan.ImagePull: true,
-	plan.InsufficientResources: true, plan.ContainerCannotRun: true, plan.RecordUnreadable: true, plan.CrashLoop: true, plan.NoPod: true,
+	plan.InsufficientResources: true, plan.ContainerCannotRun: true, plan.RecordUnreadable: true, plan.NotAdopted: true, plan.CrashLoop: true, plan.NoPod: true,
 	plan.PodNotAcknowledged: true, plan.PodRefused: true, plan.Disrupted: true, plan.InterruptRefused: true,
 }
 
