@@ -105,6 +105,8 @@ func (p *nodePatch) record(d plan.Decision, version string) {
 		return
 	}
 	written := noderecord.Annotations(d.NodeWright, *d.Record, d.Status, version)
+	key := fleetv1.RecordKey(d.NodeWright)
+	written[key] = noderecord.EncodeOver(p.annotations[key], *d.Record)
 	switch {
 	case d.Erase: // what is on the host is kept for an object that comes back, and nothing else
 		delete(written, nwv1.StatusKey(d.NodeWright))
