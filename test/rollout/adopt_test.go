@@ -156,7 +156,7 @@ func TestAdoptionRunsNothingAgain(t *testing.T) {
 	require.NoError(t, err)
 	for _, j := range jobs.Items {
 		require.True(t, strings.HasPrefix(j.Labels[fleetv1.PackageNameLabel], "tools"), "only what changed: %s", j.Name)
-		require.Equal(t, "upgrade", j.Labels[fleetv1.PhaseLabel])
+		require.Equal(t, "install", j.Labels[fleetv1.PhaseLabel])
 	}
 	require.Len(t, jobs.Items, 2)
 }

@@ -33,9 +33,11 @@ func CacheOptions(namespace string) cache.Options {
 	}
 }
 
-// ownKey reports whether a metadata key of a node is ours or NVIDIA's.
+// ownKey reports whether a metadata key of a node is ours or NVIDIA's. Of its old group only the state counts: a node that
+// has it, and no record, is not adopted yet.
 func ownKey(key string) bool {
-	return strings.HasPrefix(key, fleetv1.Group+"/") || strings.HasPrefix(key, nwv1.Group+"/")
+	return strings.HasPrefix(key, fleetv1.Group+"/") || strings.HasPrefix(key, nwv1.Group+"/") ||
+		strings.HasPrefix(key, nwv1.LegacyGroup+"/nodeState_")
 }
 
 // trimNode keeps what plan.Node and a patch need. An annotation map that was there stays there, even when nothing of
