@@ -132,22 +132,21 @@ func (s *Source) rollouts(ctx context.Context, t *Takeover) ([]rollout, error) {
 	for i := range packages.Items {
 		refs.Packages[packages.Items[i].Name] = &packages.Items[i]
 	}
-	updates := map[string]map[string][]string{}
-	wrights := list.Items
-	if err := s.legacy(ctx, t, &wrights, refs, updates); err != nil {
+	w := &wanted{wrights: list.Items, refs: refs, updates: map[string]map[string][]string{}}
+	if err := s.legacy(ctx, t, w); err != nil {
 		return nil, err
 	}
 	var out []rollout
-	for i := range wrights {
-		r, problem, err := s.resolve(ctx, &wrights[i], refs)
+	for i := range w.wrights {
+		r, problem, err := s.resolve(ctx, &w.wrights[i], refs)
 		if err != nil {
 			return nil, err
 		}
 		if problem != "" {
-			t.Problems = append(t.Problems, "nodewright "+wrights[i].Name+": "+problem)
+			t.Problems = append(t.Problems, "nodewright "+w.wrights[i].Name+": "+problem)
 			continue
 		}
-		r.Updates = updates[r.Name]
+		r.Updates = w.updates[r.Name]
 		out = append(out, r)
 	}
 	return out, nil
@@ -164,10 +163,15 @@ func (s *Source) resolve(ctx context.Context, nw *nwv1.NodeWright, refs plan.Ref
 	return r, resolved.Problem, err
 }
 
+// wanted are the objects of the new group with what those of the old one become, and the changes that are not complete.
+type wanted struct {
+	wrights []nwv1.NodeWright
+	refs    plan.References
+	updates map[string]map[string][]string
+}
+
 // legacy reads the objects of the old group. The CRDs of that group need not be there.
-func (s *Source) legacy(
-	ctx context.Context, t *Takeover, wrights *[]nwv1.NodeWright, refs plan.References, updates map[string]map[string][]string,
-) error {
+func (s *Source) legacy(ctx context.Context, t *Takeover, w *wanted) error {
 	for _, kind := range []string{nwv1.KindDeploymentPolicy, legacyKind} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: nwv1.LegacyGroup, Version: "v1alpha1", Kind: kind + "List"})
@@ -179,27 +183,32 @@ func (s *Source) legacy(
 			return fmt.Errorf("list %s objects of %s: %w", kind, nwv1.LegacyGroup, err)
 		}
 		for i := range list.Items {
-			converted, err := Convert(&list.Items[i])
-			if err != nil {
-				t.Problems = append(t.Problems, err.Error())
-				continue
-			}
-			switch o := converted.(type) {
-			case *nwv1.DeploymentPolicy:
-				if refs.Policies[o.Name] == nil {
-					refs.Policies[o.Name] = o
-					t.Objects = append(t.Objects, o)
-				}
-			case *nwv1.NodeWright:
-				updates[o.Name] = updatesOf(&list.Items[i])
-				if !slices.ContainsFunc(*wrights, func(nw nwv1.NodeWright) bool { return nw.Name == o.Name }) {
-					*wrights = append(*wrights, *o)
-					t.Objects = append(t.Objects, o)
-				}
-			}
+			t.convert(&list.Items[i], w)
 		}
 	}
 	return nil
+}
+
+// convert takes up an object of the old group, if there is none of its name in the new one.
+func (t *Takeover) convert(old *unstructured.Unstructured, w *wanted) {
+	converted, err := Convert(old)
+	if err != nil {
+		t.Problems = append(t.Problems, err.Error())
+		return
+	}
+	switch o := converted.(type) {
+	case *nwv1.DeploymentPolicy:
+		if w.refs.Policies[o.Name] == nil {
+			w.refs.Policies[o.Name] = o
+			t.Objects = append(t.Objects, o)
+		}
+	case *nwv1.NodeWright:
+		w.updates[o.Name] = updatesOf(old)
+		if !slices.ContainsFunc(w.wrights, func(nw nwv1.NodeWright) bool { return nw.Name == o.Name }) {
+			w.wrights = append(w.wrights, *o)
+			t.Objects = append(t.Objects, o)
+		}
+	}
 }
 
 // configs are the data of the operator's ConfigMaps of a NodeWright, by `package|version`.

@@ -36,7 +36,7 @@ func (s *Source) Write(ctx context.Context, t *Takeover) error {
 		if e.Record == nil {
 			continue
 		}
-		if err := cluster.WriteAdoption(ctx, s.kube, s.namespace, t.nodes[e.Node], e); err != nil {
+		if err := (cluster.Adopter{Client: s.kube, Namespace: s.namespace}).Write(ctx, t.nodes[e.Node], e); err != nil {
 			errs = append(errs, err)
 		}
 	}

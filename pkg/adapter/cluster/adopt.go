@@ -23,10 +23,18 @@ import (
 // ErrChanged says that a node is not any more what an adoption was decided from.
 var ErrChanged = errors.New("the node changed since it was read: run it again")
 
-// WriteAdoption writes what adoption does on one node: first the definitions that the record names, into the reconciler's
+// Adopter writes adoptions.
+type Adopter struct {
+	Client kubernetes.Interface
+	// Namespace of the reconciler.
+	Namespace string
+}
+
+// Write writes what adoption does on one node: first the definitions that the record names, into the reconciler's
 // namespace, then one patch that tests the node's UID, that there is no record, and every annotation it was decided from. It
 // can be repeated.
-func WriteAdoption(ctx context.Context, kube kubernetes.Interface, namespace string, node *corev1.Node, e adopt.Entry) error {
+func (a Adopter) Write(ctx context.Context, node *corev1.Node, e adopt.Entry) error {
+	kube, namespace := a.Client, a.Namespace
 	for _, def := range e.Snapshots {
 		cm := buildSnapshot(def, namespace)
 		_, err := kube.CoreV1().ConfigMaps(namespace).Create(ctx, cm, metav1.CreateOptions{FieldManager: fleetv1.FieldManager})

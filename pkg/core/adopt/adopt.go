@@ -64,6 +64,8 @@ type Entry struct {
 	Runs []string `json:"runs,omitempty"`
 	// Ambiguous says what could mean two things.
 	Ambiguous []string `json:"ambiguous,omitempty"`
+
+	complete bool // NVIDIA's operator says so of the whole node
 }
 
 // stored is one package in NVIDIA's nodeState.
@@ -108,10 +110,10 @@ func Plan(n Node, r Rollout) Entry {
 		e.Ambiguous = append(e.Ambiguous, "pod "+n.Running+" of NVIDIA's operator is still at work: wait for its end, or delete it")
 	}
 	rec := noderecord.Record{Node: n.UID, NodeWright: r.UID, Outcome: noderecord.Succeeded, Packages: map[string]noderecord.Package{}}
-	complete := e.word(n) == nwv1.StatusComplete
+	e.complete = e.word(n) == nwv1.StatusComplete
 	for i := range r.Set.Packages {
 		def := &r.Set.Packages[i]
-		if pkg, known := e.packageOf(def, entries, r, complete); known {
+		if pkg, known := e.packageOf(def, entries, r); known {
 			rec.Packages[def.Name] = pkg
 		}
 	}
@@ -182,7 +184,7 @@ func (e *Entry) read(n Node) (map[string][]stored, error) {
 }
 
 // packageOf is the package as our record has it; false: nothing of it was ever there.
-func (e *Entry) packageOf(def *desired.Package, entries map[string][]stored, r Rollout, complete bool) (noderecord.Package, bool) {
+func (e *Entry) packageOf(def *desired.Package, entries map[string][]stored, r Rollout) (noderecord.Package, bool) {
 	versions := entries[def.Name]
 	i := slices.IndexFunc(versions, func(s stored) bool { return s.Version == def.Version })
 	switch {
@@ -199,11 +201,11 @@ func (e *Entry) packageOf(def *desired.Package, entries map[string][]stored, r R
 		e.runs(def, "the node has version "+old.Version)
 		return noderecord.Package{Version: old.Version, Image: old.Image, Digest: old.ContainerSHA, Stage: old.Stage, State: old.State}, true
 	}
-	return e.sameVersion(def, versions, versions[i], r, complete)
+	return e.sameVersion(def, versions, versions[i], r)
 }
 
 // sameVersion reads the entry of the version that is wanted.
-func (e *Entry) sameVersion(def *desired.Package, all []stored, s stored, r Rollout, complete bool) (noderecord.Package, bool) {
+func (e *Entry) sameVersion(def *desired.Package, all []stored, s stored, r Rollout) (noderecord.Package, bool) {
 	if strings.TrimSuffix(s.Image, ":"+s.Version) != def.Image || s.ContainerSHA != def.Digest {
 		e.doubt(def, fmt.Sprintf("what ran is %s %s, and the spec says %s %s in the same version", s.Image, s.ContainerSHA, def.Image, def.Digest))
 		return noderecord.Package{}, false
@@ -222,7 +224,7 @@ func (e *Entry) sameVersion(def *desired.Package, all []stored, s stored, r Roll
 			pkg.From = other.Version
 		}
 	}
-	e.stage(def, &pkg, r.Updates[def.Name], complete)
+	e.stage(def, &pkg, r.Updates[def.Name])
 	return pkg, true
 }
 
@@ -245,7 +247,7 @@ func (e *Entry) configured(def *desired.Package, pkg *noderecord.Package, r Roll
 }
 
 // stage reads how far the package is.
-func (e *Entry) stage(def *desired.Package, pkg *noderecord.Package, updates []string, complete bool) {
+func (e *Entry) stage(def *desired.Package, pkg *noderecord.Package, updates []string) {
 	done := pkg.State == nwv1.StateComplete
 	switch {
 	case pkg.Stage == nwv1.StageApply || pkg.Stage == nwv1.StageUpgrade:
@@ -262,7 +264,7 @@ func (e *Entry) stage(def *desired.Package, pkg *noderecord.Package, updates []s
 	}
 	pkg.Applied, pkg.Configured = def.InstallHash, pkg.AttemptedConfig
 	switch {
-	case pkg.Stage == nwv1.StagePostInterrupt && done, pkg.Stage == nwv1.StageConfig && (complete || !interrupts(def, updates)):
+	case pkg.Stage == nwv1.StagePostInterrupt && done, pkg.Stage == nwv1.StageConfig && (e.complete || !interrupts(def, updates)):
 	case pkg.Stage == nwv1.StageInterrupt && done, pkg.Stage == nwv1.StagePostInterrupt:
 		pkg.Post = true
 		e.runs(def, "stage post-interrupt is to come")
