@@ -23,7 +23,7 @@ import (
 func TestFieldReport_AC06_OnlyOurOwnIsCached(t *testing.T) {
 	options := CacheOptions("fleetwright")
 	own := labels.Set{fleetv1.ManagedByLabel: fleetv1.FieldManager}
-	managed := []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{}}`)}}}
+	managed := []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)}}
 	kinds := map[string]bool{}
 	for object, by := range options.ByObject {
 		kind := fmt.Sprintf("%T", object)
@@ -124,7 +124,7 @@ func cloudNode(i int) *corev1.Node {
 	}
 	for _, manager := range []string{"kubelet", "cloud-controller", "gpu-feature-discovery", "fleetwright"} {
 		node.ManagedFields = append(node.ManagedFields, metav1.ManagedFieldsEntry{
-			Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:x":"` + strings.Repeat("f", 3000) + `"}`)},
+			Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:x":"` + strings.Repeat("f", 3000) + `"}`),
 		})
 	}
 	for w := range 5 {

@@ -236,5 +236,3 @@ func TestFixArrivesWhileTheOldAttemptFails(t *testing.T) {
 		require.Equal(t, "tuning config", last(w.ran["n01"], 1)[0])
 	}
 }
-
-func (w *world) failsNever() { w.fails = nil }
