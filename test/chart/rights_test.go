@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/test/chart"
@@ -141,6 +143,15 @@ func TestViewersMayExplain(t *testing.T) {
 	role := &rbacv1.ClusterRole{}
 	require.NoError(t, yaml.UnmarshalStrict(block[1], role))
 	var lacking []string
+	require.Eventually(t, func() bool { // the authorizer sees a new binding a moment after it is made
+		lacking = missing(t, client, role)
+		return len(lacking) == 0
+	}, 20*time.Second, 100*time.Millisecond, "the viewer lacks %v", &lacking)
+}
+
+// missing are the first rights of each rule that the viewer does not have.
+func missing(t *testing.T, client kubernetes.Interface, role *rbacv1.ClusterRole) (lacking []string) {
+	t.Helper()
 	for _, rule := range role.Rules {
 		for _, resource := range rule.Resources {
 			asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -158,7 +169,7 @@ func TestViewersMayExplain(t *testing.T) {
 			}
 		}
 	}
-	require.Empty(t, lacking)
+	return lacking
 }
 
 // TestReconcilerWorks does under the shipped roles what the reconciler does, so that a verb that is missing in the table above
