@@ -110,6 +110,14 @@ func (c *counter) await(t *testing.T, n int64) {
 	require.Eventually(t, func() bool { return c.turns() >= first+n }, patience, 5*time.Millisecond)
 }
 
+// after does something and waits for the next one; what is at rest is not waited for before.
+func (c *counter) after(t *testing.T, do func()) {
+	t.Helper()
+	before := c.turns()
+	do()
+	require.Eventually(t, func() bool { return c.turns() > before }, patience, 5*time.Millisecond)
+}
+
 // churn changes a label of one node after the other until the test ends.
 func (w *world) churn(nodes []string) *counter {
 	c := &counter{}
