@@ -143,9 +143,22 @@ func (v *view) keepsDeletion(m *member) bool {
 	return v.toUninstall(m) || m.malformed() != "" || m.open || m.rec.Interrupt != nil || m.standing.running || m.ownsCordon()
 }
 
+// anyUninstall reports whether anything at all, wanted or stored, asks for an uninstall; few fleets have such a package, and
+// then no node has to be looked at.
+func (v *view) anyUninstall() bool {
+	if v.uninstalls == nil {
+		found := slices.ContainsFunc(v.nw.Desired.Packages, func(p desired.Package) bool { return p.Absent })
+		for _, old := range v.stored.definitions {
+			found = found || old != nil && old.UninstallOnRemoval
+		}
+		v.uninstalls = &found
+	}
+	return *v.uninstalls
+}
+
 // toUninstall: the node's record names something that has to be uninstalled, whether or not that was abandoned.
 func (v *view) toUninstall(m *member) bool {
-	if !m.selected || m.quiet {
+	if !m.selected || m.quiet || !v.anyUninstall() {
 		return false
 	}
 	all := stored{definitions: v.stored.definitions}

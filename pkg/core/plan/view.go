@@ -65,6 +65,8 @@ type view struct {
 	// stored are the definitions of what is on the hosts; abandons says that the abandon annotation has a new token.
 	stored   stored
 	abandons bool
+	// uninstalls says whether anything asks for an uninstall; nil: not looked at yet.
+	uninstalls *bool
 }
 
 // newView is the view of a NodeWright before any node was met.
