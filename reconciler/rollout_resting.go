@@ -1,13 +1,10 @@
 package reconciler
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
@@ -70,7 +67,7 @@ func (m *restingMemory) note(d plan.Decision, a attempt) (again bool) {
 	entry := m.entries[key]
 	switch {
 	case a.err != nil:
-		entry.problem = problemOf(a.err)
+		entry.problem = report.APIAnswer(a.err)
 	case a.outcome.Conflict && entry.conflicts+1 < patientConflicts:
 		entry.conflicts++
 		m.put(key, entry)
@@ -131,19 +128,6 @@ func (m *restingMemory) problems() map[restingKey]string {
 		}
 	}
 	return out
-}
-
-// problemOf words an error so that it stays the same while its cause does: what the API server says, and nothing of
-// addresses and ports.
-func problemOf(err error) string {
-	var status apierrors.APIStatus
-	switch {
-	case errors.As(err, &status):
-		return status.Status().Message
-	case errors.Is(err, context.DeadlineExceeded):
-		return "the API server did not answer in time"
-	}
-	return "the API server could not be reached"
 }
 
 // explain adds to the reasons why what was decided could not be done, so that nobody has to read a log for it.

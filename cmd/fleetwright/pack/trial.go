@@ -147,7 +147,7 @@ func (t *trial) place(p packageUnderTest) error {
 
 func (t *trial) one(ctx context.Context, p packageUnderTest, mode agent.Mode) (run, error) {
 	// A package may call itself by a name that a NodeWright cannot have (nvidia_tuned): the resource ID has the latter.
-	id := fmt.Sprintf("trial-%s-1_%s_%s", trialUID, "package", p.cfg.Version)
+	id := fmt.Sprintf("trial-%s-1_package_%s", trialUID, p.cfg.Version)
 	settings, err := agent.ReadSettings(append([]string{
 		"SKYHOOK_RESOURCE_ID=" + id, "SKYHOOK_ROOT_DIR=" + trialState, "SKYHOOK_LOG_DIR=" + trialLogs, "SKYHOOK_NODE_ORDER=0",
 		"COPY_RESOLV=false",

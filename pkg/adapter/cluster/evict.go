@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -102,7 +101,7 @@ func evictionOutcome(e plan.Eviction, err error) report.EvictionOutcome {
 	if err == nil {
 		return out
 	}
-	out.Message, out.Result = answerOf(err), evictionResult(err)
+	out.Message, out.Result = report.APIAnswer(err), evictionResult(err)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		out.RetryAfter = time.Duration(seconds) * time.Second
 	}
@@ -126,22 +125,10 @@ func evictionResult(err error) report.EvictionResult {
 		return report.EvictionNamespaceTerminating
 	case apierrors.IsForbidden(err):
 		return report.EvictionForbidden
-	case strings.Contains(answerOf(err), "more than one PodDisruptionBudget"): // the only mark that the server puts on it
+	case strings.Contains(report.APIAnswer(err), "more than one PodDisruptionBudget"): // the only mark that the server puts on it
 		return report.EvictionSeveralBudgets
 	}
 	return report.EvictionError
-}
-
-// answerOf is what the API server says, and nothing of addresses and ports.
-func answerOf(err error) string {
-	var status apierrors.APIStatus
-	switch {
-	case errors.As(err, &status):
-		return status.Status().Message
-	case errors.Is(err, context.DeadlineExceeded):
-		return "the API server did not answer in time"
-	}
-	return "the API server could not be reached"
 }
 
 // budgetOf finds the budget's name in the sentence of the cause, which is the only place where the server says it, and what
