@@ -37,17 +37,9 @@ type Source struct {
 
 // NewSource is the cluster of a configuration, whose reconciler lives, or will live, in the namespace.
 func NewSource(config *rest.Config, namespace string, now func() time.Time) (*Source, error) {
-	scheme, err := cluster.Scheme()
+	c, kube, err := cluster.Clients(config)
 	if err != nil {
 		return nil, err
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
 	}
 	return &Source{client: c, kube: kube, namespace: namespace, now: now}, nil
 }

@@ -44,17 +44,9 @@ type Source struct {
 
 // NewSource asks the cluster of a configuration, whose reconciler lives in the namespace.
 func NewSource(config *rest.Config, namespace string, now func() time.Time) (*Source, error) {
-	scheme, err := cluster.Scheme()
+	reader, kube, err := cluster.Clients(config)
 	if err != nil {
 		return nil, err
-	}
-	reader, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
 	}
 	return &Source{reader: reader, kube: kube, namespace: namespace, now: now}, nil
 }
