@@ -44,12 +44,14 @@ test-real: control-plane ## Run the tests against a real API server
 EVERY ?= 1
 SEED ?= 0
 POINT ?=
+# PER_RUN is how many points are played in one run, far from each other: 8 play all of them in an hour instead of eight.
+PER_RUN ?= $(if $(POINT),$(words $(POINT)),1)
 # LANES is how many control planes the crash suite uses at once, 600 MB each.
 LANES ?= 1
 
 .PHONY: crash
 crash: control-plane ## Kill the reconciler at every write of a lifecycle, and disturb each in four other ways (hours; EVERY=50 samples)
-	FLEETWRIGHT_CRASH_EVERY=$(EVERY) FLEETWRIGHT_CRASH_SEED=$(SEED) FLEETWRIGHT_CRASH_POINT='$(POINT)' FLEETWRIGHT_CRASH_LANES=$(LANES) \
+	FLEETWRIGHT_CRASH_EVERY=$(EVERY) FLEETWRIGHT_CRASH_SEED=$(SEED) FLEETWRIGHT_CRASH_POINT='$(POINT)' FLEETWRIGHT_CRASH_LANES=$(LANES) FLEETWRIGHT_CRASH_PER_RUN=$(PER_RUN) \
 		go test -count=1 -timeout 24h $(if $(POINT),-v -run 'TestEveryWrite',$(if $(RUN),-v -run '$(RUN)')) ./test/crash
 
 # SEED, STEPS and NODES choose the soak; without SEED it is a random one, which is printed. Short: make soak SEED=1 STEPS=150 NODES=8

@@ -33,6 +33,9 @@ func startProcess(binary string, args []string, logPath string, stdout io.Writer
 	}
 	p := &process{cmd: exec.Command(binary, args...), logPath: logPath, done: make(chan struct{})}
 	p.cmd.SysProcAttr, p.cmd.Stderr, p.cmd.Stdout = childAttr(), log, log
+	if os.Getenv("GOGC") == "" { // memory for time: a control plane is an eighth faster
+		p.cmd.Env = append(os.Environ(), "GOGC=300")
+	}
 	if stdout != nil {
 		p.cmd.Stdout = stdout
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,13 +59,14 @@ func TestTheEndIsTheSame(t *testing.T) {
 	t.Logf("undisturbed: %s %v and %s %v, %d writes", first.took, first.parts, second.took, second.parts, len(first.writes.order))
 }
 
-// TestEveryWrite plays the story once for each chosen point.
+// TestEveryWrite plays the story once for each chosen point, or for so many at a time as FLEETWRIGHT_CRASH_PER_RUN says.
 func TestEveryWrite(t *testing.T) {
 	first := baseline(t)
 	points := chosen(t, first)
-	lanes, err := someLanes(t.Context(), min(len(points), number(t, "FLEETWRIGHT_CRASH_LANES", 1)))
+	runs := dealt(points, number(t, "FLEETWRIGHT_CRASH_PER_RUN", 1))
+	lanes, err := someLanes(t.Context(), min(len(runs), number(t, "FLEETWRIGHT_CRASH_LANES", 1)))
 	require.NoError(t, err)
-	work := make(chan point)
+	work := make(chan []point)
 	var wg sync.WaitGroup
 	tally := &tally{t: t}
 	begin := time.Now()
@@ -75,24 +77,37 @@ func TestEveryWrite(t *testing.T) {
 			}
 		})
 	}
-	for _, p := range points {
+	for _, p := range runs {
 		work <- p
 	}
 	close(work)
 	wg.Wait()
 	took := time.Since(begin)
-	fmt.Printf("crash suite: %d points (%s) in %s, %s each; %d did not come up in their run, %d failed\n",
-		len(points), kindsOfPoints(points), took.Round(time.Second), (took / time.Duration(len(points))).Round(time.Millisecond),
-		tally.missed, tally.failed)
+	fmt.Printf("crash suite: %d points (%s) in %d runs, %s, %s each; %d did not come up in their run, %d runs failed\n",
+		len(points), kindsOfPoints(points), len(runs), took.Round(time.Second),
+		(took / time.Duration(len(runs))).Round(time.Millisecond), tally.missed, tally.failed)
+}
+
+// dealt deals points out to runs like cards, so that those of one run are far from each other in the story.
+func dealt(points []point, perRun int) [][]point {
+	runs := make([][]point, (len(points)+perRun-1)/max(perRun, 1))
+	for i, p := range points {
+		runs[i%len(runs)] = append(runs[i%len(runs)], p)
+	}
+	return runs
 }
 
 // chosen are the points that this test plays.
 func chosen(t *testing.T, first *ending) []point {
 	t.Helper()
-	if text := os.Getenv("FLEETWRIGHT_CRASH_POINT"); text != "" {
-		p, err := parsePoint(text)
-		require.NoError(t, err)
-		return []point{p}
+	if texts := strings.Fields(os.Getenv("FLEETWRIGHT_CRASH_POINT")); len(texts) > 0 {
+		out := make([]point, len(texts))
+		for i, text := range texts {
+			var err error
+			out[i], err = parsePoint(text)
+			require.NoError(t, err)
+		}
+		return out
 	}
 	all := first.writes.points()
 	every, seed := number(t, "FLEETWRIGHT_CRASH_EVERY", 97), number(t, "FLEETWRIGHT_CRASH_SEED", 0)
@@ -106,19 +121,19 @@ func chosen(t *testing.T, first *ending) []point {
 	return out
 }
 
-// result is what one point came to.
+// result is what the points of one run came to.
 type result struct {
-	point  point
+	points []point
 	end    *ending
 	faults []string
 }
 
-func (l *lane) attempt(ctx context.Context, p point, first *ending) result {
-	end, err := l.play(ctx, first, setting{points: []point{p}})
+func (l *lane) attempt(ctx context.Context, points []point, first *ending) result {
+	end, err := l.play(ctx, first, setting{points: points})
 	if err != nil {
-		return result{p, end, append(end.broken, err.Error())}
+		return result{points, end, append(end.broken, err.Error())}
 	}
-	return result{p, end, end.faultsOf(first)}
+	return result{points, end, end.faultsOf(first)}
 }
 
 // tally gathers results. It is safe for concurrent use.
@@ -131,17 +146,15 @@ type tally struct {
 func (y *tally) add(r result) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	missed := len(r.end.writes.missed()) > 0
-	if missed {
-		y.missed++
-	}
+	missed := r.end.writes.missed()
+	y.missed += len(missed)
 	if len(r.faults) == 0 {
-		y.t.Logf("%s: %s, %d starts, missed %t", r.point, r.end.took.Round(time.Millisecond), r.end.starts, missed)
+		y.t.Logf("%s: %s, %d starts, missed %v", r.points, r.end.took.Round(time.Millisecond), r.end.starts, missed)
 		return
 	}
 	y.failed++
-	y.t.Errorf("make crash POINT=%s", r.point)
+	y.t.Errorf("make crash POINT='%s'", strings.Trim(fmt.Sprint(r.points), "[]"))
 	for _, f := range r.faults {
-		y.t.Errorf("  %s: %s", r.point, f)
+		y.t.Errorf("  %s", f)
 	}
 }

@@ -7,7 +7,8 @@
 //
 //	FLEETWRIGHT_CRASH_EVERY  every how many points one is played; 1: all of them. Default 97.
 //	FLEETWRIGHT_CRASH_SEED   which of them, and the seed of everything else that is chosen. Default 0.
-//	FLEETWRIGHT_CRASH_POINT  one point, to see a failure again.
+//	FLEETWRIGHT_CRASH_PER_RUN  how many points are played in one run of the story, far from each other. Default 1.
+//	FLEETWRIGHT_CRASH_POINT  one point, or several of one run with spaces between, to see a failure again.
 //	FLEETWRIGHT_CRASH_LANES  how many control planes are used at once. Default 1.
 //	FLEETWRIGHT_TEST_LOG     the reconciler's log, with any value.
 //

@@ -103,7 +103,7 @@ func (l *lane) renew(ctx context.Context) error {
 // kubelets plays the nodes of one run until stop is called.
 func (l *lane) kubelets(ask func(*corev1.Pod, string) simnode.Result) (fleet *simnode.Fleet, stop func(), err error) {
 	fleet, err = simnode.New(l.cluster.Config(), simnode.Options{
-		Outcome: ask, Duration: 4 * time.Millisecond, RebootDuration: 20 * time.Millisecond,
+		Outcome: ask, Duration: 2 * time.Millisecond, Relist: 20 * time.Millisecond, RebootDuration: 20 * time.Millisecond,
 		Termination: func(p *corev1.Pod) time.Duration {
 			if p.Namespace == metav1.NamespaceDefault {
 				return 60 * time.Millisecond

@@ -71,6 +71,9 @@ func (s *podSync) start(c corev1.Container, cs *corev1.ContainerStatus, r *conta
 	result := s.fleet.options.Outcome(s.pod.DeepCopy(), c.Name)
 	if result.ImagePullError == "" {
 		*r = containerRun{started: true, began: s.now.Time, result: result}
+		if !s.free.IsZero() {
+			r.began = s.free
+		}
 		if cs.State.Running != nil { // taken over from an earlier Fleet
 			r.began = cs.State.Running.StartedAt.Time
 		}

@@ -16,6 +16,9 @@ type Options struct {
 	Clock clock.WithTicker
 	// Duration is how long a container runs if its Result does not say. Default 20 ms.
 	Duration time.Duration
+	// Relist is how often a kubelet looks at a pod's containers: what changes between two looks is reported at once, which
+	// saves writes. Default 0: every change is reported by itself.
+	Relist time.Duration
 	// Outcome decides how a container ends. It is asked once as the container starts, again when it restarts, and again
 	// and again while it answers with an ImagePullError. It must be safe for concurrent use. Default: Result{}.
 	Outcome func(pod *corev1.Pod, container string) Result

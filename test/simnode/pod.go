@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // podRun is what a kubelet knows of a pod beyond its status. The queue works on a pod once at a time, so only the map
@@ -16,7 +17,9 @@ import (
 type podRun struct {
 	boot       string // the boot in which its containers run
 	begun      time.Time
-	terminates time.Time // when deletion was first seen
+	terminates time.Time   // when deletion was first seen
+	looked     time.Time   // when its containers were last looked at
+	written    *corev1.Pod // as the last write left it, which the watch may not have brought yet
 	containers map[string]*containerRun
 }
 
@@ -57,6 +60,7 @@ type podSync struct {
 	pod     *corev1.Pod
 	run     *podRun
 	now     metav1.Time
+	free    time.Time     // when the init container before ended, so that the next one starts then and not now
 	again   time.Duration // look again after this; 0: when something changes
 	power   power         // what a container did to the machine
 	evicted string        // the kubelet evicts the pod, with this message
@@ -69,13 +73,19 @@ func (f *Fleet) syncPod(ctx context.Context, p *corev1.Pod) (time.Duration, erro
 	if err != nil || n.down || n.silent {
 		return 0, nil // nobody plays this kubelet now; PowerOn and SetSilent look at all pods again
 	}
-	s := &podSync{fleet: f, pod: p, run: f.run(p, n.bootID), now: f.now()}
+	s := &podSync{fleet: f, run: f.run(p, n.bootID), now: f.now()}
+	p = s.run.newest(p)
+	s.pod = p
 	if p.DeletionTimestamp != nil {
 		return s.terminate(ctx)
 	}
 	if isDone(p) {
 		return 0, nil
 	}
+	if wait := f.options.Relist - s.now.Sub(s.run.looked); wait > 0 {
+		return wait, nil
+	}
+	s.run.looked = s.now.Time
 	before := p.Status.DeepCopy()
 	if r := f.refusal(p); r.Reason != "" {
 		p.Status.Phase, p.Status.Reason = corev1.PodFailed, r.Reason
@@ -98,6 +108,19 @@ func (f *Fleet) syncPod(ctx context.Context, p *corev1.Pod) (time.Duration, erro
 		return 0, nil
 	}
 	return s.again, nil
+}
+
+// newest is the pod as the watch or the last write has it.
+func (r *podRun) newest(p *corev1.Pod) *corev1.Pod {
+	if r.written == nil {
+		return p
+	}
+	// Versions of one resource compare (KEP-5504).
+	if newer, err := resourceversion.CompareResourceVersion(r.written.ResourceVersion, p.ResourceVersion); err != nil || newer <= 0 {
+		r.written = nil
+		return p
+	}
+	return r.written.DeepCopy()
 }
 
 // refusal asks the kubelet's admission once: a pod that has begun was admitted.
@@ -190,6 +213,8 @@ func (s *podSync) advanceContainers() corev1.PodPhase {
 			return corev1.PodFailed
 		case succeeded:
 			st.InitContainerStatuses[i].Ready = true
+			r := s.run.container(st.InitContainerStatuses[i].Name)
+			s.free = r.began.Add(s.duration(r))
 			if s.power != "" {
 				return corev1.PodPending // the machine goes down before the next container starts
 			}
@@ -226,13 +251,15 @@ func (s *podSync) write(ctx context.Context, before *corev1.PodStatus) error {
 		return nil
 	}
 	s.pod.Status.ObservedGeneration = s.pod.Generation
-	_, err := s.fleet.client.CoreV1().Pods(s.pod.Namespace).UpdateStatus(ctx, s.pod, metav1.UpdateOptions{})
+	written, err := s.fleet.client.CoreV1().Pods(s.pod.Namespace).UpdateStatus(ctx, s.pod, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
+		s.run.looked = time.Time{}
 		return fmt.Errorf("write status of pod %s/%s: %w", s.pod.Namespace, s.pod.Name, err)
 	}
+	s.run.written = written
 	return nil
 }
 

@@ -123,7 +123,7 @@ func newStage(t *testing.T, o settings) *stage {
 func (s *stage) playNodes() {
 	var err error
 	s.kubelet, err = simnode.New(s.c.Config(), simnode.Options{
-		Outcome: s.faults.outcome, Duration: 15 * time.Millisecond, RebootDuration: 100 * time.Millisecond,
+		Outcome: s.faults.outcome, Duration: 10 * time.Millisecond, Relist: 25 * time.Millisecond, RebootDuration: 100 * time.Millisecond,
 		Termination: func(*corev1.Pod) time.Duration { return 50 * time.Millisecond },
 	})
 	require.NoError(s.t, err)
