@@ -12,17 +12,45 @@ import (
 
 // Decode reads one annotation value. A record of another node UID yields found = false: the node was re-created, and
 // nothing of the old one holds.
+//
+// The packages are decoded from the text that stands for them, as a Reader does: JSON that names them twice means the last.
 func Decode(value string, node types.UID) (r Record, found bool, err error) {
-	if value == "" {
-		return Record{}, false, nil
+	t, found, err := decodeText(value, node)
+	if err != nil || !found {
+		return Record{}, false, err
 	}
-	if err := json.Unmarshal([]byte(value), &r); err != nil {
+	r = t.Record
+	if r.Packages, err = t.packages(); err == nil {
+		err = r.check()
+	}
+	if err != nil {
 		return Record{}, false, fmt.Errorf("read record: %w", err)
 	}
-	if r.Node != node {
-		return Record{}, false, nil
-	}
 	return r, true, nil
+}
+
+// text is a record whose packages are not decoded yet.
+type text struct {
+	Record
+	Packages json.RawMessage `json:"packages"`
+}
+
+// decodeText reads everything but the packages.
+func decodeText(value string, node types.UID) (t text, found bool, err error) {
+	if value == "" {
+		return text{}, false, nil
+	}
+	if err := json.Unmarshal([]byte(value), &t); err != nil {
+		return text{}, false, fmt.Errorf("read record: %w", err)
+	}
+	return t, t.Node == node, nil
+}
+
+func (t text) packages() (out map[string]Package, err error) {
+	if len(t.Packages) == 0 {
+		return nil, nil
+	}
+	return out, json.Unmarshal(t.Packages, &out)
 }
 
 // Encode is the annotation value of a record. Equal records have equal values.

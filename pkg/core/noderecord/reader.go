@@ -2,6 +2,7 @@ package noderecord
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -26,25 +27,18 @@ type sharedPackages struct {
 	packages map[string]Package
 }
 
-// text is a record whose packages are not decoded yet.
-type text struct {
-	Record
-	Packages json.RawMessage `json:"packages"`
-}
-
 // Read decodes one annotation value; see Decode.
 func (r *Reader) Read(value string, node types.UID) (Record, bool, error) {
-	if value == "" {
-		return Record{}, false, nil
+	t, found, err := decodeText(value, node)
+	if err != nil || !found {
+		return Record{}, false, err
 	}
-	var t text
-	err := json.Unmarshal([]byte(value), &t)
 	shared, known := r.packages[string(t.Packages)]
-	if err != nil || !known {
+	if !known {
 		return r.readFirst(value, node, t.Packages)
 	}
-	if t.Node != node {
-		return Record{}, false, nil
+	if err := t.Record.check(); err != nil { // its packages were checked when they were first read
+		return Record{}, false, fmt.Errorf("read record: %w", err)
 	}
 	t.Record.Packages, t.Record.Shared = shared.packages, shared.number
 	return r.inWords(t.Record), true, nil

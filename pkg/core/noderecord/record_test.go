@@ -45,7 +45,7 @@ func TestDecode(t *testing.T) {
 		{name: "a re-created node", value: `{"nw":"n","node":"other","round":1,"batch":1,"order":0}`},
 		{name: "fields of a newer version", value: `{"nw":"n","node":"node","round":1,"batch":1,"order":0,"moon":{"phase":1}}`, found: true},
 		{name: "cut", value: `{"nw":`, err: "read record: unexpected end of JSON input"},
-		{name: "no object", value: `[]`, err: "read record: json: cannot unmarshal array into Go value of type noderecord.Record"},
+		{name: "no object", value: `[]`, err: "read record: json: cannot unmarshal array into Go value of type noderecord.text"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, found, err := noderecord.Decode(c.value, "node")
@@ -131,6 +131,50 @@ func TestReaderReadsAsDecodeDoes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A record by hand, or a damaged one, says nothing: who reads it counts with its numbers.
+func TestARecordThatNobodyWritesCannotBeRead(t *testing.T) {
+	for field, want := range map[string]string{
+		`"round":-1`:                     "round is -1; it counts from 0",
+		`"batch":-1`:                     "batch is -1; it counts from 0",
+		`"order":-3`:                     "order is -3; it counts from 0",
+		`"waves":-1`:                     "waves is -1; it counts from 0",
+		`"reruns":-2147483648`:           "reruns is -2147483648; it counts from 0",
+		`"outcome":"won"`:                `outcome is "won"; allowed are "succeeded", "failed", "released", and none for a turn that is under way`,
+		`"interrupt":{"type":"reboot"}`:  "interrupt.packages is empty; an interrupt is for at least one package",
+		`"interrupt":{"packages":["a"]}`: `interrupt.type is "", which is none`,
+		`"interrupt":{"type":"reboot","packages":["a"],"attempt":-1}`:           "interrupt.attempt is -1; it counts from 0",
+		`"interrupt":{"type":"reboot","packages":["a"],"failures":-7}`:          "interrupt.failures is -7; it counts from 0",
+		`"interrupt":{"type":"reboot","packages":["a"],"setback":{"count":-1}}`: "interrupt.setback.count is -1; it counts from 0",
+		`"packages":{"b":{},"a":{"failures":-5}}`:                               "packages.a.failures is -5; it counts from 0",
+		`"packages":{"a":{"attempt":-5}}`:                                       "packages.a.attempt is -5; it counts from 0",
+		`"packages":{"a":{"setback":{"count":-5}}}`:                             "packages.a.setback.count is -5; it counts from 0",
+		`"packages":{"a":{}},"packages":{"a":{"failures":-5}}`:                  "packages.a.failures is -5; it counts from 0",
+	} {
+		var r noderecord.Reader
+		for range 2 {
+			_, found, err := r.Read(`{"nw":"n","node":"node",`+field+`}`, "node")
+			require.EqualError(t, err, "read record: "+want)
+			require.False(t, found)
+		}
+	}
+}
+
+// What one node says changes nothing of what another one says.
+func TestPackagesNamedTwiceAreThoseOfTheLastName(t *testing.T) {
+	value := `{"nw":"n","node":"node","round":1,"Packages":{"a":{"version":"1"}},"packages":{"b":{"version":"2"}}}`
+	want := map[string]noderecord.Package{"b": {Version: "2"}}
+	var r noderecord.Reader
+	first, _, err := r.Read(value, "node")
+	require.NoError(t, err)
+	require.Equal(t, want, first.Packages)
+	decoded, _, err := noderecord.Decode(value, "node")
+	require.NoError(t, err)
+	require.Equal(t, want, decoded.Packages)
+	other, _, err := r.Read(`{"nw":"n","node":"other","round":1,"packages":{"b":{"version":"2"}}}`, "other")
+	require.NoError(t, err)
+	require.Equal(t, want, other.Packages)
 }
 
 // TestReaderSharesWhatIsEqual: a fleet of one mind takes the memory of one node.
