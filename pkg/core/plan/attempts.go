@@ -11,6 +11,8 @@ import (
 const (
 	// messageLimit bounds what a record keeps of a failed execution's last lines, in characters.
 	messageLimit = 256
+	// longestShift bounds how often the wait before the next attempt doubles.
+	longestShift = 10
 	// maxSetbacks is how many attempts in a row may end without counting before the node fails: with the default back-off,
 	// after about an hour. A package that takes its host down each time would otherwise do so for ever.
 	maxSetbacks = 10
@@ -40,7 +42,7 @@ func (t *turn) recordFailure(name string, pkg noderecord.Package, e Execution) {
 	}
 	t.noteFailure(failureOf(name, e))
 	t.noteRetries()
-	pkg.NotBefore = t.after(t.p.in.Settings.RetryBackoff << min(pkg.Failures-1, 10))
+	pkg.NotBefore = t.after(t.p.in.Settings.RetryBackoff << min(pkg.Failures-1, longestShift))
 	t.put(name, pkg)
 }
 
@@ -71,7 +73,7 @@ func setback(before *noderecord.Setback, e Execution) *noderecord.Setback {
 
 func (t *turn) setbackWait(s *noderecord.Setback) time.Duration {
 	first := t.p.in.Settings.RetryBackoff
-	return max(first, min(first<<min(s.Count-1, 10), maxSetbackWait))
+	return max(first, min(first<<min(s.Count-1, longestShift), maxSetbackWait))
 }
 
 func setbackFailure(name string, stage nwv1.Stage, s *noderecord.Setback) noderecord.Failure {

@@ -103,11 +103,16 @@ func beginConfig(pkg noderecord.Package, it item) noderecord.Package {
 }
 
 // recreateMissing asks again for executions that the record says were started and that are not seen. Their names are
-// fixed, so one that exists already is as good as created.
+// fixed, so one that exists already is as good as created. What would not be started any more, as the package is edited since or
+// its definition is lost, will not end either.
 func (t *turn) recreateMissing(left work) {
 	for _, name := range t.missing {
 		i := slices.IndexFunc(left, func(it item) bool { return it.name == name && string(it.next) == it.rec.Running })
-		if i < 0 || !t.m.node.Ready {
+		if i < 0 {
+			t.forgetRunning(name)
+			continue
+		}
+		if !t.m.node.Ready {
 			continue
 		}
 		t.launch(t.spec(left[i], remainingStages(left[i])))

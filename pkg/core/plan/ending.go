@@ -44,19 +44,29 @@ func (t *turn) dropInterrupt() {
 	if t.rec.Interrupt == nil {
 		return
 	}
-	_, seen := t.execution(t.interruptKey())
-	if t.rec.Interrupt.NotBefore != nil || !seen && t.m.node.Ready {
+	e, seen := t.execution(t.interruptKey())
+	over := !seen || e.Ended() && t.endsHere()
+	if t.rec.Interrupt.NotBefore != nil || over && t.m.node.Ready {
 		t.rec.Interrupt = nil
 	}
+}
+
+// endsHere: the turn has failed, and no other one is to come that would take its interrupt over.
+func (t *turn) endsHere() bool {
+	return t.rec.Outcome == noderecord.Failed && (!t.m.selected || t.m.standing.done && !t.m.ownsCordon())
 }
 
 // forgetMissing notes that executions which are not there will not end.
 func (t *turn) forgetMissing() {
 	for _, name := range t.missing {
-		pkg := t.rec.Packages[name]
-		pkg.Running = ""
-		t.put(name, pkg)
+		t.forgetRunning(name)
 	}
+}
+
+func (t *turn) forgetRunning(name string) {
+	pkg := t.rec.Packages[name]
+	pkg.Running = ""
+	t.put(name, pkg)
 }
 
 // deselected: the NodeWright does not select the node any more. What runs is finished, then the node is given back.

@@ -190,7 +190,7 @@ func (t *turn) becauseBackingOff(name string) {
 
 func (t *turn) backingOff() string {
 	for _, name := range slices.Sorted(maps.Keys(t.rec.Packages)) {
-		if at := t.rec.Packages[name].NotBefore; at != nil && t.p.in.Now.Before(*at) {
+		if at := t.rec.Packages[name].NotBefore; at != nil && t.p.isAhead(*at) {
 			return name
 		}
 	}

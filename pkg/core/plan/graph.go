@@ -33,16 +33,37 @@ func (w work) blockerOf(it item) string {
 	return ""
 }
 
-// dependentBeingRemoved is a package that depends on it and has to be taken off first.
+// dependentBeingRemoved is a package that depends on it and has to be taken off first. What is on the host was installed at
+// different times, when different packages depended on each other: of those that go in a circle the first by name is taken off
+// first.
 func (w work) dependentBeingRemoved(it item) string {
 	for _, other := range w {
-		if other.removal && other.name != it.name {
-			if _, depends := other.def.DependsOn[it.name]; depends {
-				return other.name
-			}
+		if !other.removal || other.name == it.name {
+			continue
+		}
+		if _, depends := other.def.DependsOn[it.name]; depends && !(it.name < other.name && w.removalNeeds(it, other.name)) {
+			return other.name
 		}
 	}
 	return ""
+}
+
+// removalNeeds reports whether a package that has to go depends, directly or not, on another one, over packages that have to go.
+func (w work) removalNeeds(it item, name string) bool {
+	seen := map[string]bool{it.name: true}
+	for queue := []item{it}; len(queue) > 0; queue = queue[1:] {
+		for _, next := range w {
+			if _, depends := queue[0].def.DependsOn[next.name]; !depends || !next.removal || seen[next.name] {
+				continue
+			}
+			if next.name == name {
+				return true
+			}
+			seen[next.name] = true
+			queue = append(queue, next)
+		}
+	}
+	return false
 }
 
 func (w work) has(name string) bool {

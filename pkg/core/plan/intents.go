@@ -69,11 +69,11 @@ func (p *pass) writeIntent(v *view, m *member) {
 	t.flush()
 }
 
-// withdraw takes an admission back. A node that was under way before it stays open, so that it keeps its slot and its
-// cordon until it is admitted again; the others leave a tombstone.
+// withdraw takes an admission back. A node that was under way before it, or failed half-way, stays open, so that it keeps its
+// slot and its cordon until it is admitted again; the others leave a tombstone.
 func (t *turn) withdraw() {
 	t.d.Action, t.d.Cordon = ActionRelease, CordonKeep
-	if t.m.underWay() {
+	if t.rec.Started {
 		return
 	}
 	t.rec.Outcome, t.rec.EndedAt = noderecord.Released, t.now()
@@ -98,7 +98,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	if !intent.At.IsZero() {
 		r.AdmittedAt = new(intent.At.Time.UTC())
 	}
-	r.Started = t.m.underWay() // what ran in an earlier round forbids to release the turn
+	r.Started = t.m.underWay() || t.m.failedHalfWay() // what ran in an earlier turn forbids to release this one
 	r.Outcome, r.EndedAt, r.ReadyAt, r.WaitSince, r.DrainSince = noderecord.Open, nil, nil, nil, nil
 	r.Failure, r.FirstFailure, r.Healed, r.Interrupt, r.Retried = nil, nil, false, nil, t.v.retryToken()
 	for name, pkg := range r.Packages {

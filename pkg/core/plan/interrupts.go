@@ -56,8 +56,7 @@ func merged(due []item) (interrupt *nwv1.Interrupt, packages []string) {
 // execution exists.
 func (t *turn) interrupt(due work) {
 	what, packages := merged(due)
-	if what.Type == nwv1.InterruptReboot && t.m.node.BootID == "" {
-		t.because(NodeNotReady, "", "the node reports no boot ID, by which a reboot would be proven")
+	if !t.provable(what.Type) {
 		return
 	}
 	t.rec.Started = true
@@ -80,6 +79,15 @@ func (t *turn) interrupt(due work) {
 	t.startInterrupt()
 }
 
+// provable reports whether it could be seen that an interrupt that begins now has happened.
+func (t *turn) provable(what nwv1.InterruptType) bool {
+	if what != nwv1.InterruptReboot || t.m.node.BootID != "" {
+		return true
+	}
+	t.because(NodeNotReady, "", "the node reports no boot ID, by which a reboot would be proven")
+	return false
+}
+
 func (t *turn) startInterrupt() {
 	t.launch(t.interruptSpec())
 	t.p.markBegun(t.m.node.UID, activity{interrupt: true})
@@ -100,7 +108,7 @@ func (t *turn) interruptSpec() ExecutionSpec {
 	return ExecutionSpec{
 		ExecutionKey: t.interruptKey(), Node: t.m.node.Name, Compartment: t.rec.Compartment, Batch: t.rec.Batch,
 		Order: t.rec.Order, Stages: []nwv1.Stage{nwv1.StageInterrupt}, Interrupt: &i,
-		InterruptPackage: t.definition(i.Packages[0]), Guard: t.guard(), Timeout: t.interruptTimeout(),
+		InterruptPackage: t.interruptPackage(), Guard: t.guard(), Timeout: t.interruptTimeout(),
 		Tolerations: t.v.nw.Spec.AdditionalTolerations,
 	}
 }
@@ -119,6 +127,16 @@ func (t *turn) guard() InterruptGuard {
 	}
 	slices.Sort(g.Stay)
 	return g
+}
+
+// interruptPackage is the package in whose directory the interrupt runs: the first of which the definition is known.
+func (t *turn) interruptPackage() (def desired.Package) {
+	for _, name := range t.rec.Interrupt.Packages {
+		if def = t.definition(name); def.Image != "" {
+			break
+		}
+	}
+	return def
 }
 
 // definition of a package: the wanted one, or the snapshot of what is on the host.
@@ -158,7 +176,7 @@ func (t *turn) prove() {
 	case t.proven(e):
 		t.interruptDone()
 	case t.rec.Outcome == noderecord.Failed:
-	case t.interruptOverdue():
+	case t.interruptOverdue(e):
 		if seen && e.stuck() {
 			t.overdue = append(t.overdue, e.Name) // one that has not begun must not begin late
 		}
@@ -180,14 +198,17 @@ func (t *turn) proven(e Execution) bool {
 	return e.State == ExecutionSucceeded
 }
 
-func (t *turn) interruptOverdue() bool {
+// interruptOverdue: a pause takes nothing of the time, which begins anew when the execution goes on.
+func (t *turn) interruptOverdue(e Execution) bool {
 	limit := t.interruptTimeout()
-	if limit == 0 {
+	if limit == 0 || e.Suspended {
 		return false
 	}
-	at := t.rec.Interrupt.At.Add(limit)
-	t.p.wakeAt(at)
-	return !t.p.in.Now.Before(at)
+	since := t.rec.Interrupt.At
+	if e.Created.After(since) {
+		since = e.Created
+	}
+	return t.over(since.Add(limit))
 }
 
 // rebootMayStillShow: the execution of a reboot ends one way or another with the machine; that says nothing until the
@@ -232,7 +253,7 @@ func (t *turn) countInterruptFailure(e Execution) {
 
 func (t *turn) retryInterrupt() {
 	i := t.rec.Interrupt
-	i.NotBefore = t.after(t.p.in.Settings.RetryBackoff << max(0, min(i.Failures-1, 10)))
+	i.NotBefore = t.after(t.p.in.Settings.RetryBackoff << max(0, min(i.Failures-1, longestShift)))
 }
 
 // giveUpInterrupt makes the turn fail. The request stays on the record: should the node come back late, it is proven
@@ -274,15 +295,17 @@ func (t *turn) interrupting() {
 	switch {
 	case i.NotBefore != nil && t.waitsForRetry(i.NotBefore):
 		t.becauseInterruptWaits(i)
-	case i.NotBefore != nil && t.m.node.Ready && t.passGates():
-		i.Attempt++
-		i.NotBefore, i.At, i.BootIDBefore = nil, t.p.in.Now, t.m.node.BootID
-		t.startInterrupt()
+	case i.NotBefore != nil && t.m.node.Ready:
+		if t.provable(i.Type) && t.passGates() {
+			i.Attempt++
+			i.NotBefore, i.At, i.BootIDBefore = nil, t.p.in.Now, t.m.node.BootID
+			t.startInterrupt()
+		}
 	case i.NotBefore == nil && !seen && t.m.node.Ready:
 		if t.leftover() == "" && t.passGates() {
 			t.startInterrupt()
 		}
-	case i.NotBefore == nil || !t.m.node.Ready:
+	default:
 		t.becauseInterrupting()
 	}
 }

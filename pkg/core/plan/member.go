@@ -85,6 +85,11 @@ func (m *member) ownsCordon() bool { return slices.Contains(m.node.CordonOwners,
 // underWay reports whether a turn of the node has begun to run something and is not ended.
 func (m *member) underWay() bool { return m.rec.IsOpen() && m.rec.Started }
 
+// failedHalfWay reports whether the node's turn failed after something had run, on a node that is out of service since.
+func (m *member) failedHalfWay() bool {
+	return m.rec.Outcome == noderecord.Failed && m.rec.Started && m.ownsCordon()
+}
+
 // lastRound is more rounds than can ever begin. A record beyond it was written by hand, and no round could follow it.
 const lastRound = 1 << 40
 

@@ -130,7 +130,7 @@ func (r *reference) left(c string) int {
 }
 
 func (r *reference) open(n *refNode, c string, batch int) {
-	started := n.turn.state == "open" && n.turn.started
+	started := n.turn.started && (n.turn.state == "open" || n.turn.state == "failed" && n.cordoned)
 	disruptive := slices.Contains(r.phases(n), "interrupt")
 	order := r.order
 	r.order++

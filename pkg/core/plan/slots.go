@@ -129,8 +129,8 @@ func (p *pass) capsOf(budgets []Budget, nodes []*Node) []*clusterCap {
 
 func (c *clusterCap) covers(n *Node) bool { return selects(c.Scope, n) }
 
-// outOfServiceByUs: we hold it cordoned, or a turn with an interrupt to come is open. What is done without a slot takes
-// nothing out of service.
+// outOfServiceByUs: we hold it cordoned, a turn with an interrupt to come is open, or it is away since an interrupt of ours. What
+// is done without a slot takes nothing out of service.
 func (p *pass) outOfServiceByUs(n *Node) bool {
 	for _, owner := range n.CordonOwners {
 		if !p.outOfUse(n, n.Records[owner]) {
@@ -138,11 +138,19 @@ func (p *pass) outOfServiceByUs(n *Node) bool {
 		}
 	}
 	for _, rec := range n.Records {
-		if (rec.Interrupt != nil || rec.IsOpen() && rec.Disruptive) && !p.outOfUse(n, rec) {
+		if disrupts(rec, n) && !p.outOfUse(n, rec) {
 			return true
 		}
 	}
 	return false
+}
+
+// disrupts: the interrupt of a turn that has ended counts for as long as the node is away; its cordon has an owner.
+func disrupts(rec noderecord.Record, n *Node) bool {
+	if rec.IsOpen() {
+		return rec.Disruptive || rec.Interrupt != nil
+	}
+	return rec.Interrupt != nil && !n.Ready
 }
 
 // clusterRoom takes the room for all of these nodes in every budget that covers them, or for none and says which budget

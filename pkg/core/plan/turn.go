@@ -72,6 +72,7 @@ func (t *turn) atRest() bool { return !t.anyRunning() && t.rec.Interrupt == nil 
 
 // step records what happened and decides what comes next.
 func (t *turn) step() {
+	t.sinceNow()
 	t.collect()
 	t.prove()
 	t.abandon()
@@ -243,11 +244,30 @@ func (t *turn) startable(left work) (start, interrupt work) {
 }
 
 func (t *turn) waitsForRetry(notBefore *time.Time) bool {
-	if notBefore == nil || !t.p.in.Now.Before(*notBefore) {
+	if notBefore == nil || !t.p.isAhead(*notBefore) {
 		return false
 	}
 	t.p.wakeAt(*notBefore)
 	return true
+}
+
+// isAhead reports whether a time for the next attempt is still to come. One that lies further ahead than the longest wait was
+// written by a process whose clock was wrong, and has come.
+func (p *pass) isAhead(notBefore time.Time) bool {
+	longest := max(p.in.Settings.RetryBackoff<<longestShift, maxSetbackWait)
+	return p.in.Now.Before(notBefore) && !p.in.Now.Add(longest).Before(notBefore)
+}
+
+// sinceNow keeps what counts from a moment from counting from one that is still to come, by another process's clock.
+func (t *turn) sinceNow() {
+	for _, at := range []**time.Time{&t.rec.ReadyAt, &t.rec.WaitSince, &t.rec.DrainSince} {
+		if *at != nil && t.p.in.Now.Before(**at) {
+			*at = t.now()
+		}
+	}
+	if i := t.rec.Interrupt; i != nil && t.p.in.Now.Before(i.At) {
+		i.At = t.p.in.Now
+	}
 }
 
 // act names the decision; the first name stays, as it says most.

@@ -101,10 +101,16 @@ func (t *turn) leaving() []string {
 	return out
 }
 
-// abandonInterrupt takes back the interrupt of packages that are all forgotten, unless it may be under way.
+// abandonInterrupt takes back the interrupt of packages that are all forgotten, unless it may be under way. Where some are not,
+// it is for those.
 func (t *turn) abandonInterrupt() {
 	i := t.rec.Interrupt
-	if i == nil || slices.ContainsFunc(i.Packages, func(name string) bool { _, kept := t.rec.Packages[name]; return kept }) {
+	if i == nil {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(i.Packages), func(name string) bool { _, kept := t.rec.Packages[name]; return !kept })
+	if len(kept) > 0 {
+		i.Packages = kept
 		return
 	}
 	e, seen := t.execution(t.interruptKey())

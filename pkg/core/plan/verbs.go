@@ -160,13 +160,15 @@ func (a *asked) apply(rec noderecord.Record, set *desired.Set) (noderecord.Recor
 }
 
 // runAgain makes a package incomplete from a stage on. A reset forgets it, except that the step flags of its versions have to
-// be cleared.
+// be cleared. What is not wanted any more does not run again, and what has to be uninstalled is not forgotten.
 func runAgain(have *noderecord.Package, r verb.Request, def desired.Package, wanted bool) bool {
-	if r.Verb == fleetv1.VerbReset {
+	switch {
+	case !wanted:
+		return false
+	case r.Verb == fleetv1.VerbReset:
 		*have = noderecord.Package{Fresh: true, Attempt: have.Attempt}
 		return true
-	}
-	if !wanted || have.Version == "" {
+	case have.Version == "":
 		return false
 	}
 	switch s := r.From(); s {

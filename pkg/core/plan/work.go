@@ -75,7 +75,7 @@ func (v *view) standingOf(m *member) standing {
 
 // lookAt looks once at each package of a node. On a node that is not selected nothing is wanted.
 func (v *view) lookAt(m *member, rec noderecord.Record) standing {
-	s := standing{done: true}
+	s := standing{done: m.had || m.nw.Problem == "" || !m.selected} // on a node that is new nobody knows what is wanted
 	if !m.selected {
 		s.running = anyRunning(rec)
 		return s
