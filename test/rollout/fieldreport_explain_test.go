@@ -2,11 +2,13 @@ package rollout
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -166,17 +168,29 @@ type commandLine struct {
 	kubeconfig string
 }
 
-func (w *world) newCommandLine() commandLine {
-	w.t.Helper()
-	c := commandLine{t: w.t, binary: filepath.Join(w.t.TempDir(), "kubectl-fleetwright")}
-	out, err := exec.CommandContext(w.t.Context(), "go", "build", "-o", c.binary, "../../cmd/fleetwright").CombinedOutput()
-	require.NoError(w.t, err, string(out))
-	return c
+// program is built once, beside the control plane's files.
+var program struct {
+	once sync.Once
+	path string
+	err  error
 }
 
-func (c commandLine) as(w *world, user string) commandLine {
+func (w *world) newCommandLine() commandLine {
 	w.t.Helper()
-	config, err := w.c.User(user)
+	program.once.Do(func() {
+		program.path = filepath.Join(w.c.Dir(), "bin", "fleetwright")
+		out, err := exec.CommandContext(w.t.Context(), "go", "build", "-o", program.path, "../../cmd/fleetwright").CombinedOutput()
+		if err != nil {
+			program.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	require.NoError(w.t, program.err)
+	return commandLine{t: w.t, binary: program.path}
+}
+
+func (c commandLine) as(w *world, user string, groups ...string) commandLine {
+	w.t.Helper()
+	config, err := w.c.User(user, groups...)
 	require.NoError(w.t, err)
 	c.kubeconfig = filepath.Join(w.t.TempDir(), "kubeconfig")
 	require.NoError(w.t, cluster.WriteKubeconfig(c.kubeconfig, config))
@@ -189,10 +203,23 @@ func (c commandLine) run(args ...string) string {
 }
 
 func (c commandLine) runIn(env []string, args ...string) string {
-	command := exec.CommandContext(c.t.Context(), c.binary, args...)
+	out, _ := c.output(env, c.binary, args...) // the text is compared
+	return out
+}
+
+// must is run of a command that has to end well.
+func (c commandLine) must(args ...string) string {
+	c.t.Helper()
+	out, err := c.output([]string{"KUBECONFIG=" + c.kubeconfig}, c.binary, args...)
+	require.NoError(c.t, err, "%s: %s", args, out)
+	return out
+}
+
+func (c commandLine) output(env []string, program string, args ...string) (string, error) {
+	command := exec.CommandContext(c.t.Context(), program, args...)
 	command.Env = append(os.Environ(), env...)
-	out, _ := command.CombinedOutput() // the text is compared
-	return string(out)
+	out, err := command.CombinedOutput()
+	return string(out), err
 }
 
 // requireJSON reads the same facts from JSON.

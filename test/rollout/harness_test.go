@@ -30,6 +30,9 @@ import (
 // patience is how long a test waits for something that has to happen.
 const patience = 40 * time.Second
 
+// pause is how long a test waits between two looks.
+const pause = 20 * time.Millisecond
+
 // namespace of the reconciler; all tests of this package share it, one after the other.
 const namespace = "fleetwright"
 
