@@ -2,6 +2,7 @@ package noderecord
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -70,12 +71,23 @@ type Record struct {
 	Waves int32 `json:"waves,omitempty"`
 	// Interrupt is the interrupt that was requested and is not proven yet.
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
+	// Boot is the boot of the node that Packages holds for; empty where nobody asks (`reapplyOnReboot`).
+	Boot string `json:"boot,omitempty"`
+	// Reboots are the newest reboots that this NodeWright asked for, the oldest first; only while some NodeWright asks for boots.
+	Reboots []Reboot `json:"reboots,omitempty"`
 	// Packages is what is on the host, by package name.
 	Packages map[string]Package `json:"packages,omitempty"`
 
 	// Shared numbers the packages: records of one Reader with the same number have the same ones. 0 says nothing. It is not
 	// part of what is written, and a copy whose packages may be changed has none.
 	Shared uint32 `json:"-"`
+}
+
+// Reboot is a reboot that was asked for, by the boot IDs before and after it.
+type Reboot struct {
+	From string `json:"from"`
+	// To is empty where the request was given up before another boot was seen: whichever comes next is taken for it.
+	To string `json:"to,omitempty"`
 }
 
 // Failure is why a turn failed, in the words of the failed execution.
@@ -199,7 +211,7 @@ func (r Record) Clone() Record {
 	out.AdmittedAt, out.EndedAt = clone(r.AdmittedAt), clone(r.EndedAt)
 	out.ReadyAt, out.WaitSince, out.DrainSince = clone(r.ReadyAt), clone(r.WaitSince), clone(r.DrainSince)
 	out.Failure, out.FirstFailure = clone(r.Failure), clone(r.FirstFailure)
-	out.Asked = maps.Clone(r.Asked)
+	out.Asked, out.Reboots = maps.Clone(r.Asked), slices.Clone(r.Reboots)
 	if r.Interrupt != nil {
 		i := *r.Interrupt
 		i.Services = append([]string(nil), i.Services...)

@@ -140,8 +140,8 @@ func (c *compartment) alreadyHolding(admitted []*member) int {
 func (p *pass) reasonForRest(v *view, m *member) {
 	switch problem := m.malformed(); {
 	case m.reason != nil:
-	case p.gating[m.node.UID]:
-		m.because(causeGating)
+	case p.gating[m.node.UID] != nil:
+		m.because(p.gating[m.node.UID])
 	case m.excluded != nil:
 		m.because(m.excluded)
 	case !m.targeted:

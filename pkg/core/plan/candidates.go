@@ -11,7 +11,7 @@ import (
 func (p *pass) candidates(v *view, c *compartment) []*member {
 	var out []*member
 	for _, m := range c.busy {
-		if p.gating[m.node.UID] || !v.wantsAdmission(m) {
+		if p.gating[m.node.UID] != nil || !v.wantsAdmission(m) {
 			continue
 		}
 		if why := p.inadmissible(v, m); why != nil {

@@ -13,13 +13,14 @@ type cause struct {
 
 // Causes that many nodes have in the same words.
 var (
-	causeComplete   = &cause{Complete, "", "every package is done"}
-	causeSatisfied  = &cause{Complete, "", "every package is done; the wanted state of one was there already (skipIfSatisfied)"}
-	causeNotReady   = &cause{NodeNotReady, "", "the node is not Ready"}
-	causeIgnored    = &cause{Ignored, "", "the node carries the label " + nwv1.IgnoreLabel + "=true"}
-	causeLookedUp   = &cause{WaitingForBatch, "", "it is being looked up which nodes have protected pods"}
-	causeGating     = &cause{Gating, "", "the node is new and gets the runtime-required taint first"}
-	causeSuperseded = &cause{Superseded, "", "an earlier turn of the node is being closed"}
+	causeComplete    = &cause{Complete, "", "every package is done"}
+	causeSatisfied   = &cause{Complete, "", "every package is done; the wanted state of one was there already (skipIfSatisfied)"}
+	causeNotReady    = &cause{NodeNotReady, "", "the node is not Ready"}
+	causeIgnored     = &cause{Ignored, "", "the node carries the label " + nwv1.IgnoreLabel + "=true"}
+	causeLookedUp    = &cause{WaitingForBatch, "", "it is being looked up which nodes have protected pods"}
+	causeGating      = &cause{Gating, "", "the node is new and gets the runtime-required taint first"}
+	causeGatingAgain = &cause{Gating, "", "the node gets the runtime-required taint back before its packages run again"}
+	causeSuperseded  = &cause{Superseded, "", "an earlier turn of the node is being closed"}
 )
 
 // is reports whether there is a cause with this code.

@@ -21,6 +21,7 @@
 //	  turn.go                 one node's turn: the gates from cordon to uncordon
 //	  begin.go, ending.go     how phases begin, and how turns end, fail, heal and are taken back
 //	  verbs.go                what people ask for: retry, rerun, reset
+//	  reboot.go               whose reboot it was, and which packages have to run again for it
 //	  work.go, graph.go       what is left to do on a node, and in which order
 //	  resolve.go              a NodeWright with everything that it refers to
 //	  execution.go            from seen executions to recorded results
@@ -32,10 +33,7 @@
 //	  status.go               the fold of the reasons
 //	  explain.go              since when a reason holds, and what would end it
 //
-// What the API describes and this package does not decide yet. Each is accepted and has no effect:
-//
-//   - `autoTaintNewNodes` taints no node;
-//   - `verifyInterval` and `onDrift`.
+// What the API describes and this package does not decide yet: `verifyInterval` and `onDrift`. They have no effect.
 //
 // Where two rules meet, this one holds:
 //

@@ -47,7 +47,7 @@ func (t *turn) dropInterrupt() {
 	e, seen := t.execution(t.interruptKey())
 	over := !seen || e.Ended() && t.endsHere()
 	if t.rec.Interrupt.NotBefore != nil || over && t.m.node.Ready {
-		t.rec.Interrupt = nil
+		t.dropRequest()
 	}
 }
 

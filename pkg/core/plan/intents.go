@@ -92,7 +92,8 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 		}
 		r.Waves = 0
 	}
-	r.NodeWright, r.Node = t.v.nw.UID, t.m.node.UID
+	t.dropRequest()
+	r.NodeWright, r.Node, r.Boot = t.v.nw.UID, t.m.node.UID, t.v.bootToName(t.m.node, r.Boot)
 	r.Round, r.Batch, r.Compartment, r.Order = intent.Round, intent.Batch, intent.Compartment, intent.Order
 	r.AdmittedAt = nil
 	if !intent.At.IsZero() {
@@ -100,7 +101,7 @@ func (t *turn) admit(intent fleetv1.LedgerIntent) {
 	}
 	r.Started = t.m.underWay() || t.m.failedHalfWay() // what ran in an earlier turn forbids to release this one
 	r.Outcome, r.EndedAt, r.ReadyAt, r.WaitSince, r.DrainSince = noderecord.Open, nil, nil, nil, nil
-	r.Failure, r.FirstFailure, r.Healed, r.Interrupt, r.Retried = nil, nil, false, nil, t.v.retryToken()
+	r.Failure, r.FirstFailure, r.Healed, r.Retried = nil, nil, false, t.v.retryToken()
 	for name, pkg := range r.Packages {
 		pkg.Failures, pkg.Setback, pkg.NotBefore, pkg.Running, pkg.Checked = 0, nil, nil, "", ""
 		t.put(name, pkg)

@@ -284,6 +284,7 @@ func (t *turn) interruptDone() {
 		pkg.Stage, pkg.State = nwv1.StageInterrupt, nwv1.StateComplete
 		t.put(name, pkg)
 	}
+	t.p.noteReboot(&t.rec, t.m.node.BootID)
 	t.rec.Interrupt = nil
 	t.healed = true
 }

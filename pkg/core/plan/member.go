@@ -20,6 +20,8 @@ type member struct {
 	compartment *compartment
 	// quiet: see isQuiet.
 	quiet bool
+	// boot is what the node's boot says about its record.
+	boot bootState
 	// had says that the node has a record of this NodeWright.
 	had bool
 	// selected: the selector matches. targeted: selected, not ignored, taints tolerated.
@@ -76,7 +78,7 @@ func (m *member) complete() bool {
 // time. A pass looks at them once; only an admission that is not confirmed yet can make one of them interesting.
 func (m *member) isQuiet() bool {
 	return m.targeted && m.complete() && m.rec.Outcome != noderecord.Failed && m.rec.Interrupt == nil && !m.standing.running &&
-		!m.standing.untidy && !m.ownsCordon() && m.malformed() == ""
+		!m.standing.untidy && m.boot == bootKnown && !m.ownsCordon() && m.malformed() == ""
 }
 
 // ownsCordon reports whether the NodeWright owns a cordon of the node.

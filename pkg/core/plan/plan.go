@@ -27,7 +27,7 @@ func Compute(in Input) Output {
 	for _, v := range p.views { // 2. nodes that are under way go on
 		p.turns(v)
 	}
-	p.gateNew()
+	p.gateNodes()
 	for _, v := range p.views { // 3. verdicts, halts, and who is admitted next
 		p.admissions(v)
 	}
@@ -59,8 +59,10 @@ type pass struct {
 	// caps are the Fleets' budgets with the nodes that use them up.
 	caps     []*clusterCap
 	needPods map[string]bool
-	// gating are the new nodes that get the runtime-required taint, or are looked at for it: nobody admits them.
-	gating map[types.UID]bool
+	// gating are the nodes that get the runtime-required taint, or are looked at for it, and why: nobody admits them.
+	gating map[types.UID]*cause
+	// asksForBoots: some NodeWright has `reapplyOnReboot`, and reboots of ours have to be told apart.
+	asksForBoots bool
 	// needOccupancy by NodeWright.
 	needOccupancy map[string]OccupancyQuery
 	out           Output
@@ -71,7 +73,7 @@ type activity struct{ execution, interrupt bool }
 
 func newPass(in Input) *pass {
 	in.Settings = in.Settings.withDefaults()
-	p := &pass{in: in, begun: map[types.UID]activity{}, gating: map[types.UID]bool{}, needPods: map[string]bool{}, needOccupancy: map[string]OccupancyQuery{}}
+	p := &pass{in: in, begun: map[types.UID]activity{}, gating: map[types.UID]*cause{}, needPods: map[string]bool{}, needOccupancy: map[string]OccupancyQuery{}}
 	p.wakeAt(in.Changes)
 	p.readNodes()
 	p.snapshots = make(map[string]*desired.Package, len(in.Snapshots))
@@ -86,7 +88,7 @@ func newPass(in Input) *pass {
 		ordered[i].leave()
 		v := newView(&ordered[i], len(p.nodes))
 		v.stored = stored{definitions: p.snapshots, abandoned: v.readAbandon(in.Ledger.Rollouts[v.nw.Name])}
-		p.views = append(p.views, v)
+		p.views, p.asksForBoots = append(p.views, v), p.asksForBoots || v.nw.Spec.ReapplyOnReboot
 	}
 	p.meetNodes()
 	p.caps = p.capsOf(in.Budgets, p.nodes)

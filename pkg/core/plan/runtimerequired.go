@@ -130,35 +130,45 @@ func (p *pass) ungateNode(gates []*view, pos int, taints []corev1.Taint) {
 	last.decide(d)
 }
 
-// gateNew puts the runtime-required taint on the nodes that joined after a NodeWright which asks for it (`autoTaintNewNodes`).
-// It comes before any admission, of whichever NodeWright, and also where another taint keeps the NodeWright away for now: that
-// one may go at any moment. A pause does not hold it, as the node would be used unprepared.
-func (p *pass) gateNew() {
+// gateNodes puts the runtime-required taint on the nodes that joined after a NodeWright which asks for it (`autoTaintNewNodes`),
+// and back on those whose packages have to run again behind it. It comes before any admission, of whichever NodeWright, and also
+// where another taint keeps the NodeWright away for now: that one may go at any moment. A pause does not hold it, as the node
+// would be used unprepared.
+func (p *pass) gateNodes() {
 	for _, v := range p.views {
-		if !v.gatesNew() {
+		if !v.nw.Spec.RuntimeRequired || v.nw.Deleting || v.nw.Disabled {
 			continue
 		}
 		for _, m := range v.busy {
-			if v.isNew(m) && !p.gating[m.node.UID] && len(p.runtimeTaints(m.node)) == 0 {
-				p.gate(v, m)
+			again := v.gatesAgain(m)
+			if (again || v.isNew(m)) && p.gating[m.node.UID] == nil && len(p.runtimeTaints(m.node)) == 0 {
+				p.gate(v, m, again)
 			}
 		}
 	}
 }
 
-func (v *view) gatesNew() bool {
-	return v.nw.Spec.RuntimeRequired && v.nw.Spec.AutoTaintNewNodes && !v.nw.Deleting && !v.nw.Disabled
-}
-
-// isNew: selected, created after the NodeWright, and never touched by any NodeWright.
+// isNew: selected, created after a NodeWright that asks for the taint, and never touched by any NodeWright.
 func (v *view) isNew(m *member) bool {
 	n := m.node
-	return m.selected && !m.excluded.is(Ignored) && !n.Touched && len(n.Records)+len(n.Malformed)+len(n.CordonOwners) == 0 &&
+	return v.nw.Spec.AutoTaintNewNodes && m.mayBeGated() && !n.Touched && len(n.Records)+len(n.Malformed)+len(n.CordonOwners) == 0 &&
 		n.Created.After(v.nw.Created)
 }
 
-func (p *pass) gate(v *view, m *member) {
+func (m *member) mayBeGated() bool { return m.selected && !m.excluded.is(Ignored) }
+
+// gatesAgain: a reboot undid what the node was complete with.
+func (v *view) gatesAgain(m *member) bool {
+	return m.asked != nil && m.asked.rebooted && v.nw.Spec.AutoTaintNewNodes && m.mayBeGated() && !m.complete()
+}
+
+// gate taints a node before anything else happens to it. One that is new has to be free of workloads.
+func (p *pass) gate(v *view, m *member, again bool) {
+	why := causeGating
 	switch {
+	case again:
+		why = causeGatingAgain
+		m.regate(p.in.Settings.RuntimeRequiredTaint)
 	case !m.node.PodsListed:
 		p.needPods[m.node.Name] = true
 	case v.inUseBy(m.node, p.in.Settings.Namespace) != nil:
@@ -167,8 +177,20 @@ func (p *pass) gate(v *view, m *member) {
 		taint := p.in.Settings.RuntimeRequiredTaint
 		m.decide(Decision{Node: m.node.Name, NodeUID: m.node.UID, Action: ActionGate, Taint: &taint})
 	}
-	p.gating[m.node.UID] = true
-	m.because(causeGating)
+	p.gating[m.node.UID] = why
+	m.because(why)
+}
+
+// regate taints a node that has a record, or a turn under way: what this pass writes of that comes first.
+func (m *member) regate(taint corev1.Taint) {
+	if m.decision != nil {
+		return
+	}
+	d := Decision{Node: m.node.Name, NodeUID: m.node.UID, Action: ActionGate, Taint: &taint}
+	if seen, had := m.node.Records[m.nw.Name]; had {
+		d.Before = &seen
+	}
+	m.decide(d)
 }
 
 // gated are the nodes of a runtime-required NodeWright that carry the taint and are not complete.

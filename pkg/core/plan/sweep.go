@@ -85,6 +85,7 @@ func (p *pass) sweepNode(n *Node, name string) {
 	if anythingApplied(before) {
 		rec := before.Clone()
 		now := p.in.Now
+		p.noteReboot(&rec, "")
 		rec.Outcome, rec.EndedAt, rec.Interrupt = noderecord.Released, &now, nil
 		rec.Failure, rec.FirstFailure = nil, nil
 		for pkgName, pkg := range rec.Packages {

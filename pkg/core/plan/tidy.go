@@ -23,7 +23,7 @@ func (p *pass) tidy() {
 
 // mayTidy: a complete node with something to tidy, and nothing else is written for it in this pass.
 func (m *member) mayTidy() bool {
-	return m.standing.untidy && m.had && m.targeted && m.complete() && m.decision == nil && !m.open && m.malformed() == "" &&
+	return (m.standing.untidy || m.boot == bootUnnoted) && m.had && m.targeted && m.complete() && m.decision == nil && !m.open && m.malformed() == "" &&
 		m.rec.Interrupt == nil && !m.anyExecution(notEnded)
 }
 
@@ -31,10 +31,11 @@ func (m *member) mayTidy() bool {
 // of those whose `uninstall.enabled` was changed: it decides when the package is removed, and starts nothing before.
 func (p *pass) tidyRecord(v *view, m *member) {
 	unwanted, outdated := v.toForget(m.rec), p.outdatedSnapshots(v, m)
-	if len(unwanted)+len(outdated) == 0 {
+	if len(unwanted)+len(outdated) == 0 && m.boot != bootUnnoted {
 		return
 	}
 	t := p.newTurn(v, m)
+	t.noteBoot()
 	for _, name := range unwanted {
 		t.forget(name)
 	}

@@ -36,6 +36,7 @@ func (p *pass) turns(v *view) {
 		if m.intent == nil && m.had && m.malformed() == "" && (m.anythingLeft() || v.stored.abandoned && m.rec.Outcome == noderecord.Failed) {
 			t := p.newTurn(v, m)
 			t.step()
+			t.noteBoot()
 			t.flush()
 		}
 	}

@@ -120,7 +120,8 @@ func (t *turn) abandonInterrupt() {
 		if seen && !e.Ended() {
 			t.d.Stop = append(t.d.Stop, e.Name)
 		}
-		t.rec.Interrupt, t.healed = nil, true
+		t.dropRequest()
+		t.healed = true
 	}
 }
 

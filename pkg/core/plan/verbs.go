@@ -28,6 +28,8 @@ type asked struct {
 	retry bool
 	// again are the requests for packages that are to run again.
 	again []verb.Request
+	// rebooted: everything has to run again, as nothing that is recorded holds for the present boot; see reboot.go.
+	rebooted bool
 	// tokens to note with the next admission, by the key in the record.
 	tokens map[string]string
 }
@@ -136,15 +138,16 @@ func (v *view) askedOf(n *Node, rec noderecord.Record) *asked {
 
 // apply returns the record with the packages that have to run again, and how many these are. Nothing else of it changes.
 func (a *asked) apply(rec noderecord.Record, set *desired.Set) (noderecord.Record, int) {
-	if a == nil || len(a.again) == 0 {
+	if a == nil || len(a.again) == 0 && !a.rebooted {
 		return rec, 0
 	}
 	packages, n := maps.Clone(rec.Packages), 0
 	for name, have := range rec.Packages {
 		def, wanted := set.ByName(name)
-		touched := false
+		wanted = wanted && !def.Absent
+		touched := a.rebooted && runAgain(&have, verb.Request{Verb: fleetv1.VerbReset}, def, wanted)
 		for _, r := range a.again {
-			if r.ForPackage(name) && runAgain(&have, r, def, wanted && !def.Absent) {
+			if r.ForPackage(name) && runAgain(&have, r, def, wanted) {
 				touched = true
 			}
 		}
@@ -187,12 +190,16 @@ func runAgain(have *noderecord.Package, r verb.Request, def desired.Package, wan
 
 // ask meets a node's record with what is asked of it. A node under way goes on first.
 func (p *pass) ask(v *view, m *member) {
-	if m.asked = v.askedOf(m.node, m.rec); m.asked == nil || m.rec.IsOpen() || !m.selected {
+	m.asked, m.boot = v.askedOf(m.node, m.rec), v.bootOf(m)
+	m.askAfterReboot()
+	if m.asked == nil || m.rec.IsOpen() || !m.selected {
 		return
 	}
 	if again, n := m.asked.apply(m.rec, &v.nw.Desired); n > 0 {
 		m.again = &again
 		v.asksAgain = true
+	} else if m.asked.rebooted {
+		m.asked.rebooted, m.boot = false, bootUnnoted // nothing that is wanted was lost
 	}
 }
 
@@ -205,8 +212,10 @@ func (t *turn) takeOver() {
 	if n > 0 {
 		t.ownPackages()
 		maps.Copy(t.rec.Packages, rec.Packages)
-		t.rec.Reruns++
 		t.d.Asked = t.m.asked.sentence()
+		if len(t.m.asked.again) > 0 {
+			t.rec.Reruns++
+		}
 	}
 	t.rec.Asked = t.m.asked.noted(t.rec.Asked, "")
 }
@@ -246,7 +255,10 @@ func (v *view) token(name string) string {
 
 // sentence words what runs again, for the event.
 func (a *asked) sentence() string {
-	parts := make([]string, 0, len(a.again))
+	parts := make([]string, 0, len(a.again)+1)
+	if a.rebooted {
+		parts = append(parts, "the node was rebooted, and not by us: every package runs again")
+	}
 	for _, r := range a.again {
 		what := "every package"
 		if len(r.Packages) > 0 {
@@ -302,11 +314,22 @@ func (v *view) goesBefore(m *member) bool {
 	return true
 }
 
+// requests are those for packages that are to run again.
+func (a *asked) requests() []verb.Request {
+	if a == nil {
+		return nil
+	}
+	return a.again
+}
+
 // mayRetry: a node that failed in this round may be admitted to it again.
 func (m *member) mayRetry() bool { return m.rec.Healed || m.asked != nil && m.asked.retry }
 
 // waitsForRound: the node is asked to run again and had a turn in this round already.
 func (v *view) waitsForRound(m *member) bool {
+	if m.rec.Outcome == noderecord.Failed && len(m.asked.requests()) == 0 && !m.mayRetry() {
+		return false // a reboot alone asks for nothing of a node that failed
+	}
 	return m.again != nil && v.current(m.rec) && m.rec.Batch > 0
 }
 
@@ -314,8 +337,12 @@ func (v *view) becauseOfRound(m *member) *cause {
 	if halt := m.halt(v); halt != nil {
 		return &cause{Halted, m.compartment.ref(), "compartment " + m.compartment.name + " is halted: " + halt.Message}
 	}
-	return &cause{WaitingForRound, "", fmt.Sprintf("the node is asked to run again and has ended in round %d; it is admitted to the next round, "+
-		"which begins when nothing of this one is under way", v.ledger.Round)}
+	why := "the node is asked to run again"
+	if len(m.asked.again) == 0 {
+		why = "the node was rebooted"
+	}
+	return &cause{WaitingForRound, "", fmt.Sprintf("%s and has ended in round %d; it is admitted to the next round, "+
+		"which begins when nothing of this one is under way", why, v.ledger.Round)}
 }
 
 // resetUnreadable replaces records that cannot be read where a reset is asked for: by one that says that nothing is known.
@@ -333,7 +360,7 @@ func (p *pass) resetUnreadable() {
 }
 
 func (a *asked) resets() bool {
-	return a != nil && slices.ContainsFunc(a.again, func(r verb.Request) bool { return r.Verb == fleetv1.VerbReset })
+	return slices.ContainsFunc(a.requests(), func(r verb.Request) bool { return r.Verb == fleetv1.VerbReset })
 }
 
 func (p *pass) replaceRecord(v *view, m *member) {

@@ -55,6 +55,8 @@ type view struct {
 	ahead *cause
 	// outdated says that the NodeWright was read from an older view than the one that began its round.
 	outdated bool
+	// reapplying: see reapplies.
+	reapplying bool
 	// requests are what people ask of the NodeWright, refused what cannot be met; asksAgain: a node is asked to run again.
 	requests    []standingRequest
 	refused     []RequestStatus
@@ -76,7 +78,7 @@ func newView(nw *NodeWright, nodes int) *view {
 		executions: map[ExecutionKey]*Execution{}, confirmed: map[types.UID]bool{}, named: map[string]*compartment{},
 		standings: map[uint32]standing{},
 	}
-	v.index = indexOf(v.compartments)
+	v.index, v.reapplying = indexOf(v.compartments), v.reapplies()
 	for _, c := range v.compartments {
 		v.named[c.name] = c
 	}

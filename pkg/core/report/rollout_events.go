@@ -183,7 +183,7 @@ func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
 	case plan.ActionReset:
 		e.Reason, e.Note = EventReset, "nodewright "+d.NodeWright+": the record cannot be read and is replaced by one that says that nothing is known"
 	case plan.ActionGate:
-		e.Reason, e.Note = EventGated, "new: the taint "+d.Taint.ToString()+" keeps workloads away until every runtime-required NodeWright is complete"
+		e.Reason, e.Note = EventGated, "the taint "+d.Taint.ToString()+" keeps workloads away until every runtime-required NodeWright is complete"
 	case plan.ActionUngate:
 		e.Reason, e.Note = EventUngated, "ready for use: every runtime-required NodeWright is complete; the taint is taken off"
 	case plan.ActionCordon, plan.ActionUncordon, plan.ActionRecord:

@@ -123,6 +123,13 @@ type NodeWrightSpec struct {
 	// +kubebuilder:default=false
 	AutoTaintNewNodes bool `json:"autoTaintNewNodes,omitempty"`
 
+	// ReapplyOnReboot runs every package again on a node that rebooted without an interrupt of ours, for hosts that lose what
+	// was put on them: under the budget, and, with autoTaintNewNodes, behind the runtime-required taint. Set by people.
+	// Default false. Extension.
+	// +optional
+	// +kubebuilder:default=false
+	ReapplyOnReboot bool `json:"reapplyOnReboot,omitempty"`
+
 	// Priority orders NodeWrights on a node: the lower goes first, equal ones by name. Set by people. Default 200, at least 1.
 	// +optional
 	// +kubebuilder:default=200
