@@ -129,6 +129,9 @@ func (p *nodePatch) cordon(d plan.Decision) {
 	switch d.Cordon {
 	case plan.CordonTake:
 		p.testUnschedulable()
+		if p.node.Spec.Unschedulable && len(cordonOwners(p.annotations)) == 0 {
+			return // somebody else's, since the decision: it is used and not owned
+		}
 		p.annotate(key, nwv1.TrueValue)
 		if p.node.Spec.Unschedulable {
 			return

@@ -56,6 +56,8 @@ func TestBuildPatchOfACordon(t *testing.T) {
 			"test /spec/unschedulable null", "add /metadata/annotations/nodewright.nvidia.com~1cordon_tune \"true\"", "add /spec/unschedulable true"}},
 		"take, another owns it too": {nodeWith(true, map[string]string{otherCordon: "true"}), take, []string{
 			"test /spec/unschedulable true", "add /metadata/annotations/nodewright.nvidia.com~1cordon_tune \"true\""}},
+		"take, somebody else cordoned it since the decision":        {nodeWith(true, nil), take, nil},
+		"take, the runtime-required cordon came since the decision": {nodeWith(true, map[string]string{nwv1.RuntimeRequiredCordonAnnotation: "true"}), take, nil},
 		"take, somebody lifted the runtime-required cordon and left its mark": {
 			nodeWith(false, map[string]string{nwv1.RuntimeRequiredCordonAnnotation: "true"}), take, []string{
 				"test /spec/unschedulable null", "add /metadata/annotations/nodewright.nvidia.com~1cordon_tune \"true\"",
@@ -84,6 +86,20 @@ func TestBuildPatchOfACordon(t *testing.T) {
 			require.Equal(t, patchOp{"test", annotationPath(fleetv1.RecordKey("tune")), noderecord.Encode(recordOf(1))}, ops[1])
 			require.Equal(t, c.want, words(t, ops[2:]))
 		})
+	}
+}
+
+// An admission on a node that somebody cordoned since the plan is written, for the cordon as it is, and does not claim it.
+func TestAnAdmissionDoesNotClaimACordonThatCameSince(t *testing.T) {
+	rec := recordOf(2)
+	d := decision(func(d *plan.Decision) { d.Cordon, d.Record, d.Status = plan.CordonTake, &rec, nwv1.StatusInProgress })
+	ops, err := buildPatch(nodeWith(true, nil), d, "v1")
+	require.NoError(t, err)
+	paths := words(t, ops)
+	require.Contains(t, paths, "test /spec/unschedulable true")
+	for _, op := range ops {
+		require.NotEqual(t, annotationPath(nwv1.CordonKey("tune")), op.Path)
+		require.False(t, op.Op == "add" && op.Path == "/spec/unschedulable")
 	}
 }
 
