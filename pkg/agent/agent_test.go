@@ -196,10 +196,16 @@ func TestStepThatMustNotRepeatRunsOnce(t *testing.T) {
 	require.Equal(t, "always", ran(ModeApply))
 	require.True(t, m.root.Exists(stateDir+"/flags/tuning_pkg/1.2.3/once.sh_W11fWzBd"), "the NodeWright agent's name")
 	require.Equal(t, "once", ran(ModeConfig), "config always runs")
+	m.write(stateDir+"/flags/tuning_pkg/1.0.0/once.sh_W11fWzBd", "")
+	m.write(stateDir+"/flags/other/1.0.0/once.sh_W11fWzBd", "")
 	ran(ModeUninstall.Check())
+	require.False(t, m.root.Exists(stateDir+"/flags/tuning_pkg/1.0.0"), "of no version anything is there any more")
+	require.True(t, m.root.Exists(stateDir+"/flags/other/1.0.0/once.sh_W11fWzBd"))
 	require.Equal(t, "once always", ran(ModeApply), "uninstalling forgets what ran")
+	m.write(stateDir+"/flags/tuning_pkg/2.0.0/once.sh_W11fWzBd", "")
 	m.env = []string{"FLEETWRIGHT_FRESH=true"}
 	require.Equal(t, "once always", ran(ModeApply), "a fresh start forgets it too")
+	require.False(t, m.root.Exists(stateDir+"/flags/tuning_pkg/2.0.0"), "what another version did is undone by now")
 }
 
 func TestFreshStartForgetsOnceInARound(t *testing.T) {

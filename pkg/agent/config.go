@@ -288,7 +288,7 @@ func (r configReader) rules(root *node, cfg *Config) {
 	if n := root.fields["package_version"]; n != nil && n.kind == "string" && !semver.MatchString(cfg.Version) {
 		r.add(n.line, "package_version", fmt.Sprintf("%q is not a semantic version (example: 1.2.3)", cfg.Version))
 	}
-	if n := root.fields["package_name"]; n != nil && n.kind == "string" && (cfg.Name == "" || strings.ContainsAny(cfg.Name, "/\x00") || cfg.Name == "..") {
+	if n := root.fields["package_name"]; n != nil && n.kind == "string" && (cfg.Name == "" || strings.ContainsAny(cfg.Name, "/\x00") || cfg.Name == "." || cfg.Name == "..") {
 		r.add(n.line, "package_name", fmt.Sprintf("%q cannot be the name of a file", cfg.Name))
 	}
 	if n := root.fields["modes"]; n != nil && n.kind == "object" {

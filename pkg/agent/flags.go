@@ -33,8 +33,10 @@ func (f flags) set(s Step) error {
 	return nil
 }
 
+// clear forgets the steps of every version: what another version did or undid since is not known, and after an uninstall nothing
+// of any version is there.
 func (f flags) clear() error {
-	if err := f.root.RemoveAll(f.dir); err != nil {
+	if err := f.root.RemoveAll(path.Dir(f.dir)); err != nil {
 		return fmt.Errorf("clear flags: %w", err)
 	}
 	return nil

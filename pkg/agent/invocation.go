@@ -77,7 +77,7 @@ type Settings struct {
 	MachineID string
 	// Round of the rollout: FLEETWRIGHT_ROUND, or nil: no fencing by round.
 	Round *int64
-	// Fresh clears the flags of this version before its steps, once in a round: FLEETWRIGHT_FRESH, default false.
+	// Fresh clears the flags of the package, of every version, before its steps, once in a round: FLEETWRIGHT_FRESH, default false.
 	Fresh bool
 	// CheckFirst asks whether the wanted state is there already: nothing on the host is changed, nothing is stored.
 	// FLEETWRIGHT_CHECK_FIRST, default false.

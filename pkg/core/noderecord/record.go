@@ -144,7 +144,7 @@ type Package struct {
 	Snapshot string `json:"snapshot,omitempty"`
 	// From is the version that was there before Version, until Version is applied; empty for a first install.
 	From string `json:"from,omitempty"`
-	// Fresh says that the step flags of Version have to be cleared before it is applied again.
+	// Fresh says that the step flags of the package have to be cleared before Version is applied.
 	Fresh bool `json:"fresh,omitempty"`
 
 	// Attempted and AttemptedConfig are the hashes that the newest install and config were started with.

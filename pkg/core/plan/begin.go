@@ -80,14 +80,18 @@ func (t *turn) begin(it item) []nwv1.Stage {
 // beginInstall invalidates what was there: from now on an older success proves nothing.
 func beginInstall(pkg noderecord.Package, it item) noderecord.Package {
 	anew := pkg.Attempted != it.def.InstallHash || pkg.Applied != ""
+	upgrade := installStage(it.def, pkg) == nwv1.StageUpgrade
 	pkg = beginConfig(pkg, it)
 	if !anew {
 		return pkg
 	}
-	if pkg.Version == it.def.Version {
+	switch {
+	case pkg.Version == it.def.Version:
 		pkg.Fresh = true
-	} else {
-		pkg.From, pkg.Fresh = pkg.Version, pkg.Fresh && pkg.Version == "" // a reset forgot the version
+	case pkg.Version != "": // what the host remembers of the version ran before the one that is there now
+		pkg.From, pkg.Fresh = pkg.Version, !upgrade
+	default: // new, or a reset forgot the version
+		pkg.From = ""
 	}
 	pkg.Version, pkg.Image, pkg.Digest = it.def.Version, it.def.Image, it.def.Digest
 	pkg.Attempted, pkg.Applied = it.def.InstallHash, ""

@@ -274,3 +274,17 @@ func TestATimeFromAClockThatWasAhead(t *testing.T) {
 	}
 	require.Equal(t, plan.Complete, w.reason("tune", "n01").Code)
 }
+
+// What NVIDIA's operator left on a node half-way is there when its NodeWright comes, and is then adopted.
+func TestWhatIsNotAdoptedIsNotSwept(t *testing.T) {
+	w := newWorld(t, 1)
+	n := w.nodes["n01"]
+	n.Unschedulable, n.CordonOwners, n.Unadopted = true, []string{"tune"}, []string{"tune"}
+	w.settle()
+	require.Equal(t, []string{"tune"}, n.CordonOwners)
+	require.True(t, n.Unschedulable)
+	require.Empty(t, w.log)
+	plain(w)
+	w.settle()
+	require.Equal(t, plan.NotAdopted, w.reason("tune", "n01").Code)
+}

@@ -38,11 +38,12 @@ func (p *pass) dropStatus(m *member) {
 	}
 }
 
-// leftBehind are the names of vanished NodeWrights that still have something on the node, sorted.
+// leftBehind are the names of vanished NodeWrights that still have something on the node, sorted. What NVIDIA's operator left, and
+// nobody has adopted yet, is not ours to sweep: the NodeWright may come back, and the node is half-way.
 func leftBehind(n *Node, known map[string]bool) []string {
 	var out []string
 	for _, owner := range n.CordonOwners {
-		if !known[owner] {
+		if !known[owner] && !slices.Contains(n.Unadopted, owner) {
 			out = append(out, owner)
 		}
 	}

@@ -55,7 +55,8 @@ func TestTransitions(t *testing.T) {
 		{name: "version higher", from: packages{v1}, to: packages{v2}, want: []string{"tuning upgrade", "tuning config"}},
 		{name: "version higher with interrupt", from: packages{service(v1, "a")}, to: packages{service(v2, "a")}, cordons: true,
 			want: []string{"tuning upgrade", "tuning config", "interrupt service a", "tuning post-interrupt"}},
-		{name: "version lower", from: packages{v2}, to: packages{v1}, want: []string{"tuning apply", "tuning config"}},
+		{name: "version lower", from: packages{v2}, to: packages{v1},
+			want: []string{"tuning apply (fresh)", "tuning config"}},
 		{name: "version lower, uninstall enabled", from: packages{uninstallable(v2)}, to: packages{uninstallable(v1)},
 			want: []string{"tuning uninstall 2.0.0", "tuning apply", "tuning config"}},
 		{name: "version lower, uninstall enabled, interrupt", from: packages{uninstallable(reboot(v2))}, to: packages{uninstallable(v1)},
@@ -126,7 +127,7 @@ func TestRevertHalfWay(t *testing.T) {
 	w.fails = nil
 	w.nodeWright("tune", nil, pkg("tuning", "1.0.0"))
 	w.settle()
-	require.Equal(t, []string{"tuning apply", "tuning config"}, w.ran["n01"], "1.0.0 is applied again although it was complete before")
+	require.Equal(t, []string{"tuning apply (fresh)", "tuning config"}, w.ran["n01"], "1.0.0 is applied again although it was complete before")
 	require.Equal(t, nwv1.StatusComplete, w.status("tune").Status)
 }
 

@@ -279,7 +279,7 @@ type ExecutionSpec struct {
 	Stages []nwv1.Stage
 	// Definition of the package; zero for an interrupt.
 	Definition desired.Package
-	// Fresh says that the step flags of this version have to be cleared first.
+	// Fresh says that the step flags of the package have to be cleared first.
 	Fresh bool
 	// Interrupt for PhaseInterrupt.
 	Interrupt *noderecord.Interrupt

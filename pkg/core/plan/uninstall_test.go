@@ -169,7 +169,7 @@ func TestAbandonUninstall(t *testing.T) {
 		{"kept away", packages{v1}, func(w *world) { w.nodeWright("tune", nil, absent(v1)) }, nil, false, false},
 		{"deleted", packages{v1}, func(w *world) { w.deleteNodeWright("tune") }, nil, false, true},
 		{"downgrade", packages{v2}, func(w *world) { w.nodeWright("tune", nil, uninstallable(pkg("tuning", "1.0.0"))) },
-			[]string{"tuning apply", "tuning config"}, true, false},
+			[]string{"tuning apply (fresh)", "tuning config"}, true, false},
 	} {
 		for _, hangs := range []bool{false, true} {
 			name := c.name + ", failed"
