@@ -12,7 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
@@ -101,16 +100,21 @@ func jobMeta(spec plan.ExecutionSpec) metav1.ObjectMeta {
 			fleetv1.CompartmentAnnotation: spec.Compartment,
 			fleetv1.OrderAnnotation:       strconv.Itoa(int(spec.Order)),
 		},
-		OwnerReferences: []metav1.OwnerReference{ownerReference(spec.NodeWright, spec.NodeWrightUID)},
+		OwnerReferences: ownersOf(spec),
 	}
 }
 
-// ownerReference lets the garbage collector end what a deleted NodeWright left, its running executions included.
-func ownerReference(name string, uid types.UID) metav1.OwnerReference {
-	controller := true
-	return metav1.OwnerReference{
-		APIVersion: nwv1.GroupVersion.String(), Kind: nwv1.KindNodeWright, Name: name, UID: uid, Controller: &controller,
+// ownersOf lets the garbage collector end what a deleted NodeWright left, its running executions included; what uninstalls
+// for its deletion is not its own.
+func ownersOf(spec plan.ExecutionSpec) []metav1.OwnerReference {
+	if spec.Unowned {
+		return nil
 	}
+	controller := true
+	return []metav1.OwnerReference{{
+		APIVersion: nwv1.GroupVersion.String(), Kind: nwv1.KindNodeWright, Name: spec.NodeWright, UID: spec.NodeWrightUID,
+		Controller: &controller,
+	}}
 }
 
 func jobLabels(spec plan.ExecutionSpec) map[string]string {

@@ -76,11 +76,14 @@ func toJSON(v any) string {
 }
 
 // configMapName names the immutable ConfigMap with a package's configuration: one for each NodeWright (by UID), package
-// and content, so that two NodeWrights with a package of the same name share nothing.
+// and content, so that two NodeWrights with a package of the same name share nothing. The one of a deletion is another one, as
+// the one before it has an owner and may be deleted at any moment.
 func configMapName(spec plan.ExecutionSpec) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{
-		string(spec.NodeWrightUID), spec.Definition.Name, spec.Definition.ConfigHash,
-	}, "/")))
+	parts := []string{string(spec.NodeWrightUID), spec.Definition.Name, spec.Definition.ConfigHash}
+	if spec.Unowned {
+		parts = append(parts, "unowned")
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "/")))
 	return "fw-config-" + hex.EncodeToString(sum[:])[:24]
 }
 
@@ -94,7 +97,7 @@ func buildConfigMap(spec plan.ExecutionSpec, namespace string) *corev1.ConfigMap
 				fleetv1.ManagedByLabel: fleetv1.FieldManager, configMapLabel: spec.Definition.ConfigHash,
 				fleetv1.PackageNameLabel: spec.Definition.Name,
 			},
-			OwnerReferences: []metav1.OwnerReference{ownerReference(spec.NodeWright, spec.NodeWrightUID)},
+			OwnerReferences: ownersOf(spec),
 		},
 		Immutable: &immutable, Data: spec.Definition.ConfigMap,
 	}

@@ -166,6 +166,19 @@ func TestJobName(t *testing.T) {
 	}
 }
 
+// What uninstalls for a deletion is not owned by what is deleted, and neither is its configuration, which is another object.
+func TestWhatADeletionStartsIsNotOwned(t *testing.T) {
+	spec := plan.ExecutionSpec{ExecutionKey: plan.ExecutionKey{NodeWright: "base", NodeWrightUID: "u"}}
+	owned := buildConfigMap(spec, "ns")
+	require.Len(t, owned.OwnerReferences, 1)
+	require.Len(t, jobMeta(spec).OwnerReferences, 1)
+	spec.Unowned = true
+	free := buildConfigMap(spec, "ns")
+	require.Empty(t, free.OwnerReferences)
+	require.Empty(t, jobMeta(spec).OwnerReferences)
+	require.NotEqual(t, owned.Name, free.Name)
+}
+
 func TestConfigMapsAreNotShared(t *testing.T) {
 	a, b := installSpec(), installSpec()
 	b.NodeWrightUID = "another"

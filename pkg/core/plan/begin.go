@@ -50,6 +50,7 @@ func (t *turn) spec(it item, stages []nwv1.Stage) ExecutionSpec {
 		ExecutionKey: t.keyOf(it.name, pkg), Node: t.m.node.Name, Compartment: t.rec.Compartment, Batch: t.rec.Batch,
 		Order: t.rec.Order, Stages: stages, Definition: *it.def, Fresh: pkg.Fresh,
 		Timeout: t.timeoutOf(it.name, Phase(pkg.Running)), Tolerations: t.v.nw.Spec.AdditionalTolerations,
+		Unowned: t.v.nw.Deleting,
 	}
 }
 

@@ -109,7 +109,7 @@ func (t *turn) interruptSpec() ExecutionSpec {
 		ExecutionKey: t.interruptKey(), Node: t.m.node.Name, Compartment: t.rec.Compartment, Batch: t.rec.Batch,
 		Order: t.rec.Order, Stages: []nwv1.Stage{nwv1.StageInterrupt}, Interrupt: &i,
 		InterruptPackage: t.interruptPackage(), Guard: t.guard(), Timeout: t.interruptTimeout(),
-		Tolerations: t.v.nw.Spec.AdditionalTolerations,
+		Tolerations: t.v.nw.Spec.AdditionalTolerations, Unowned: t.v.nw.Deleting,
 	}
 }
 

@@ -291,6 +291,9 @@ type ExecutionSpec struct {
 	Timeout time.Duration
 	// Tolerations beyond our own (`additionalTolerations`).
 	Tolerations []corev1.Toleration
+	// Unowned says that the NodeWright is being deleted: a deletion in the foreground takes with it whatever it owns, before the
+	// uninstall that it waits for.
+	Unowned bool
 }
 
 // InterruptGuard is what an interrupt's agent asks for directly before it acts, beside the cordon: no pod on the node but those
