@@ -42,23 +42,26 @@ type verbOptions struct {
 // verbCommand is one verb in the help.
 type verbCommand struct {
 	name, short, example string
-	scoped, staged       bool
+	// scoped: the request may name packages, nodes or NodeWrights; staged: also a stage; under: NodeWrights only.
+	scoped, staged, under bool
 }
 
 var verbCommands = []verbCommand{
-	{fleetv1.VerbRetry, "Let failed nodes try again", "fleetwright retry nodewright/base\n  fleetwright retry node/gpu-17 --package tuning", true, false},
+	{fleetv1.VerbRetry, "Let failed nodes try again", "fleetwright retry nodewright/base\n  fleetwright retry node/gpu-17 --package tuning", true, false, false},
 	{fleetv1.VerbReset, "Forget what is recorded, so that everything runs again; of a whole NodeWright it ends halts",
-		"fleetwright reset nodewright/base --dry-run\n  fleetwright reset node/gpu-17 --nodewright base", true, false},
+		"fleetwright reset nodewright/base --dry-run\n  fleetwright reset node/gpu-17 --nodewright base", true, false, false},
 	{fleetv1.VerbRerun, "Let packages that are done run again, from a stage on",
-		"fleetwright rerun nodewright/base --package tuning --stage config\n  fleetwright rerun nodewright/base --node gpu-17,gpu-18", true, true},
-	{fleetv1.VerbResume, "Take a pause off, and end halts", "fleetwright resume nodewright/base", false, false},
-	{ask.Pause, "Stop a NodeWright and those behind it; what runs is suspended", "fleetwright pause nodewright/base", false, false},
-	{ask.Disable, "Start nothing new for a NodeWright; those behind it go on", "fleetwright disable nodewright/base", false, false},
-	{ask.Enable, "Enable a NodeWright again", "fleetwright enable nodewright/base", false, false},
-	{ask.Ignore, "Keep every NodeWright off a node", "fleetwright ignore node/gpu-17", false, false},
-	{ask.Unignore, "Let NodeWrights work on a node again", "fleetwright unignore node/gpu-17", false, false},
+		"fleetwright rerun nodewright/base --package tuning --stage config\n  fleetwright rerun nodewright/base --node gpu-17,gpu-18", true, true, false},
+	{fleetv1.VerbRegate, "Put the runtime-required taint back on a node, and let everything run again behind it",
+		"fleetwright regate node/gpu-17 --dry-run\n  fleetwright regate node/gpu-17 --nodewright base", false, false, true},
+	{fleetv1.VerbResume, "Take a pause off, and end halts", "fleetwright resume nodewright/base", false, false, false},
+	{ask.Pause, "Stop a NodeWright and those behind it; what runs is suspended", "fleetwright pause nodewright/base", false, false, false},
+	{ask.Disable, "Start nothing new for a NodeWright; those behind it go on", "fleetwright disable nodewright/base", false, false, false},
+	{ask.Enable, "Enable a NodeWright again", "fleetwright enable nodewright/base", false, false, false},
+	{ask.Ignore, "Keep every NodeWright off a node", "fleetwright ignore node/gpu-17", false, false, false},
+	{ask.Unignore, "Let NodeWrights work on a node again", "fleetwright unignore node/gpu-17", false, false, false},
 	{fleetv1.VerbAbandonUninstall, "Give up an uninstall that fails: the record goes, the files stay",
-		"fleetwright abandon-uninstall nodewright/base", false, false},
+		"fleetwright abandon-uninstall nodewright/base", false, false, false},
 }
 
 func newVerbs(streams Streams) []*cobra.Command {
@@ -88,12 +91,14 @@ func newVerb(streams Streams, c verbCommand) *cobra.Command {
 	f, r := cmd.Flags(), &o.Wish.Request
 	f.BoolVar(&o.DryRun, "dry-run", false, "print the patch and what would follow, and write nothing")
 	f.StringVarP(&o.Namespace, "namespace", "n", fleetv1.DefaultNamespace, "namespace of the reconciler and its executions")
-	if c.scoped || c.name == fleetv1.VerbResume || c.name == fleetv1.VerbAbandonUninstall {
+	if c.scoped || c.under || c.name == fleetv1.VerbResume || c.name == fleetv1.VerbAbandonUninstall {
 		f.StringVar(&r.Token, "id", "", "token that identifies the request: the same one again does nothing (default: the time)")
 	}
 	if c.scoped {
 		f.StringSliceVar(&r.Packages, "package", nil, "only these packages")
 		f.StringSliceVar(&r.Nodes, "node", nil, "only these nodes (of a NodeWright)")
+	}
+	if c.scoped || c.under {
 		f.StringSliceVar(&r.NodeWrights, "nodewright", nil, "only under these NodeWrights (of a node)")
 	}
 	if c.staged {

@@ -68,6 +68,7 @@ func TestCommandsOfThePages(t *testing.T) {
 		c.shell(dir, line)
 	}
 	w.requireInline(c, page, 1)
+	w.edit(adopted, func(nw *nwv1.NodeWright) { nw.Spec.RuntimeRequired = true }) // or there is no gate to speak of
 	w.requireRows(c, page, nodes[1])
 	w.requireWish(page)
 }
@@ -98,7 +99,7 @@ func (w *world) requireRows(c commandLine, page, node string) {
 	w.t.Helper()
 	target := map[string]string{"NodeWright": "nodewright/" + adopted, "node": "node/" + node}
 	rows := verbRow.FindAllStringSubmatch(page, -1)
-	require.Len(w.t, rows, 8)
+	require.Len(w.t, rows, 9)
 	for _, row := range rows {
 		for _, name := range backquoted.FindAllStringSubmatch(row[1], -1) {
 			for _, on := range strings.Split(row[2], ", ") {

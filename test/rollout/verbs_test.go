@@ -121,7 +121,15 @@ func TestVerbsLetThingsRunAgain(t *testing.T) {
 		patience, pause, "it ran again")
 	require.Equal(t, []string{"tuning-apply", "tuning-config"}, ran.since(nodes[1]))
 	require.Equal(t, "nodewright verbs: reset n1: every package runs again from stage apply", w.awaitEvent(nodes[1], report.EventAskedFor).Note)
-	require.Equal(t, 4, w.writesOf(operator), "each wish is one patch")
+
+	w.edit("verbs", func(nw *nwv1.NodeWright) { nw.Spec.RuntimeRequired = true })
+	require.Contains(t, c.must("regate", "node/"+nodes[1], "--id", "g1"), `"fleetwright.dev/regate":"g1"`)
+	require.Eventually(t, func() bool {
+		return w.record("verbs", nodes[1]).Asked["node/regate"] == "g1" && complete(w.get("verbs")) && len(w.node(nodes[1]).Spec.Taints) == 0
+	}, patience, pause, "it ran again behind the taint, which is gone")
+	require.Equal(t, []string{"tuning-apply", "tuning-config"}, ran.since(nodes[1]))
+	require.Contains(t, w.awaitEvent(nodes[1], report.EventGated).Note, "runtime-required:NoSchedule")
+	require.Equal(t, 5, w.writesOf(operator), "each wish is one patch")
 }
 
 // requireDryRuns asks for everything with --dry-run: the patch is printed, and nothing is written.

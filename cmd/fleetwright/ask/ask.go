@@ -46,7 +46,7 @@ var places = map[string][]explain.Kind{
 	fleetv1.VerbRetry: {explain.Node, explain.NodeWright}, fleetv1.VerbReset: {explain.Node, explain.NodeWright},
 	fleetv1.VerbRerun: {explain.Node, explain.NodeWright}, fleetv1.VerbAbandonUninstall: {explain.NodeWright},
 	fleetv1.VerbResume: {explain.NodeWright}, Pause: {explain.NodeWright}, Disable: {explain.NodeWright}, Enable: {explain.NodeWright},
-	Ignore: {explain.Node}, Unignore: {explain.Node},
+	fleetv1.VerbRegate: {explain.Node}, Ignore: {explain.Node}, Unignore: {explain.Node},
 }
 
 // Check refuses a wish that its target cannot have.
@@ -280,6 +280,9 @@ func (c Change) foretold(out plan.Output, w Wish) (Change, error) {
 		if w.Target.Kind == explain.Node && r.Node == w.Target.Name && w.Request.ForNodeWright(r.NodeWright) {
 			c = c.follows("nodewright %s: %s, %s", r.NodeWright, r.Code, r.Message)
 		}
+	}
+	if w.Name == fleetv1.VerbRegate {
+		c = c.follows("pods that run there stay; nothing else is scheduled there until every runtime-required NodeWright is complete")
 	}
 	if w.Name == fleetv1.VerbAbandonUninstall {
 		c = c.follows("what has to be uninstalled in this round is left where it is: its record goes, the files stay")

@@ -77,6 +77,15 @@ func TestPlan(t *testing.T) {
   nodewright base: AdmissionUnconfirmed, the node is admitted to batch 1 of compartment default
   budgets, windows, pauses and protected pods hold as for any other work
 `},
+		"regate": {wish: ask.Wish{node, "regate", verb.Request{Token: "7"}}, change: func(in *plan.Input) {
+			in.NodeWrights[0].Spec.RuntimeRequired = true
+		}, want: `node/b would be patched: {"metadata":{"annotations":{"fleetwright.dev/regate":"7"}}}
+  nodewright base: Gating, the node gets the runtime-required taint back before its packages run again
+  pods that run there stay; nothing else is scheduled there until every runtime-required NodeWright is complete
+  budgets, windows, pauses and protected pods hold as for any other work
+`},
+		"regate where nothing is gated": {wish: ask.Wish{node, "regate", verb.Request{Token: "7"}},
+			err: "fleetwright.dev/regate: NodeWright base is not runtimeRequired: it waits behind no taint"},
 		"pause": {wish: ask.Wish{nodeWright, "pause", verb.Request{}}, want: `nodewright/base would be patched: {"metadata":{"annotations":{"nodewright.nvidia.com/pause":"true"}}}
   nothing new starts, here and in every NodeWright behind it
   what runs is suspended: nothing

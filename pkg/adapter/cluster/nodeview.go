@@ -48,7 +48,7 @@ func unadopted(annotations map[string]string) []string {
 // isVerb reports whether an annotation of ours on a node asks for something.
 func isVerb(name string) bool {
 	switch name {
-	case fleetv1.VerbRetry, fleetv1.VerbRerun, fleetv1.VerbReset:
+	case fleetv1.VerbRetry, fleetv1.VerbRerun, fleetv1.VerbReset, fleetv1.VerbRegate:
 		return true
 	}
 	return false

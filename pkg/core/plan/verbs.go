@@ -20,7 +20,8 @@ import (
 //
 // `rerun` and `reset` make a complete node incomplete. The agent repeats no stage of a round, so a node that ended its turn
 // in this round waits for the next one; it begins when nothing of this one is under way. `reset` of a whole NodeWright begins
-// a round at once, and so ends halts. `retry` lets a failed node be admitted again in its round.
+// a round at once, and so ends halts. `retry` lets a failed node be admitted again in its round. `regate` is a reset of a node
+// behind the runtime-required taint, which comes first (see gateNodes).
 
 // asked is what is asked of a node under a NodeWright and not taken over yet.
 type asked struct {
@@ -28,6 +29,8 @@ type asked struct {
 	retry bool
 	// again are the requests for packages that are to run again.
 	again []verb.Request
+	// regate: the runtime-required taint has to be there before anything runs.
+	regate bool
 	// rebooted: everything has to run again, as nothing that is recorded holds for the present boot; see reboot.go.
 	rebooted bool
 	// tokens to note with the next admission, by the key in the record.
@@ -35,7 +38,7 @@ type asked struct {
 }
 
 // askedOfNodes are the verbs whose tokens a record notes.
-var askedOfNodes = []string{fleetv1.VerbRetry, fleetv1.VerbRerun, fleetv1.VerbReset}
+var askedOfNodes = []string{fleetv1.VerbRetry, fleetv1.VerbRerun, fleetv1.VerbReset, fleetv1.VerbRegate}
 
 // onNode is the key, in a record, of a request that stands on the node itself.
 const onNode = "node/"
@@ -73,6 +76,9 @@ func (v *view) readRequests() {
 
 // checkRequest refuses names and stages that the NodeWright does not have, and says which it has.
 func checkRequest(r verb.Request, nw *NodeWright) error {
+	if r.Verb == fleetv1.VerbRegate && !nw.Spec.RuntimeRequired {
+		return fmt.Errorf("NodeWright %s is not runtimeRequired: it waits behind no taint", nw.Name)
+	}
 	if nw.Problem != "" {
 		return nil // what it has is not known
 	}
@@ -131,7 +137,7 @@ func (v *view) askedOf(n *Node, rec noderecord.Record) *asked {
 			a.retry = a.retry || rec.Failure == nil || len(r.Packages) == 0 || slices.Contains(r.Packages, rec.Failure.Package)
 			continue
 		}
-		a.again = append(a.again, r.Request)
+		a.again, a.regate = append(a.again, r.Request), a.regate || r.Verb == fleetv1.VerbRegate
 	}
 	return a
 }
@@ -168,7 +174,7 @@ func runAgain(have *noderecord.Package, r verb.Request, def desired.Package, wan
 	switch {
 	case !wanted:
 		return false
-	case r.Verb == fleetv1.VerbReset:
+	case r.Verb == fleetv1.VerbReset, r.Verb == fleetv1.VerbRegate:
 		*have = noderecord.Package{Fresh: true, Attempt: have.Attempt}
 		return true
 	case have.Version == "":
@@ -360,7 +366,9 @@ func (p *pass) resetUnreadable() {
 }
 
 func (a *asked) resets() bool {
-	return slices.ContainsFunc(a.requests(), func(r verb.Request) bool { return r.Verb == fleetv1.VerbReset })
+	return slices.ContainsFunc(a.requests(), func(r verb.Request) bool {
+		return r.Verb == fleetv1.VerbReset || r.Verb == fleetv1.VerbRegate
+	})
 }
 
 func (p *pass) replaceRecord(v *view, m *member) {

@@ -40,7 +40,7 @@ var allowed = map[Place]map[string][]string{
 	},
 	OnNode: {
 		fleetv1.VerbRetry: {keyPackage, keyNodeWright}, fleetv1.VerbReset: {keyPackage, keyNodeWright},
-		fleetv1.VerbRerun: {keyPackage, keyStage, keyNodeWright},
+		fleetv1.VerbRerun: {keyPackage, keyStage, keyNodeWright}, fleetv1.VerbRegate: {keyNodeWright},
 	},
 }
 

@@ -29,6 +29,7 @@ const (
 	VerbRetry            = "retry"
 	VerbReset            = "reset"
 	VerbRerun            = "rerun"
+	VerbRegate           = "regate"
 	VerbResume           = "resume"
 	VerbAbandonUninstall = "abandon-uninstall"
 )
