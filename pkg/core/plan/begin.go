@@ -27,8 +27,19 @@ func (t *turn) launch(spec ExecutionSpec) {
 	t.d.Start = append(t.d.Start, spec)
 }
 
-// leftover names an unfinished execution of an earlier turn; empty if there is none. The record knows nothing of it any
-// more, and nothing starts beside it.
+// besideLeftover reports whether an unfinished execution is left that nothing may be done beside, and sees to its end.
+func (t *turn) besideLeftover() bool {
+	name := t.leftover()
+	if name == "" {
+		return false
+	}
+	t.stopStuck()
+	t.because(EarlierExecution, "execution "+name, "an execution of an earlier turn, or of an interrupt that has happened, is still running")
+	return true
+}
+
+// leftover names an unfinished execution of an earlier turn, or of an interrupt that is proven; empty if there is none. The
+// record knows nothing of it any more: nothing starts beside it, and the node is not given back under it.
 func (t *turn) leftover() string {
 	var names []string
 	for _, e := range t.m.node.Executions {

@@ -30,6 +30,7 @@ func (t *turn) stopUnbegun() {
 	for _, e := range t.running {
 		if (e.stuck() || t.rec.Packages[e.Package].Failures > 0) && e.Phase != PhaseInterrupt {
 			t.d.Stop = append(t.d.Stop, e.Name)
+			t.keepStages(e)
 		}
 	}
 	t.forgetMissing()

@@ -152,8 +152,16 @@ func (t *turn) watch(name string, e Execution) {
 	if !t.p.in.Now.Before(at) && !e.Suspended {
 		t.stuck = overdueFailure(name, e, limit)
 		t.overdue = append(t.overdue, e.Name)
+		t.keepStages(e)
 	}
 	t.p.wakeAt(at)
+}
+
+// keepStages records what succeeded in an execution that is about to be deleted.
+func (t *turn) keepStages(e Execution) {
+	if installed(e) {
+		t.put(e.Package, applied(t.rec.Packages[e.Package]))
+	}
 }
 
 // overdueFailure names the trouble in which the deadline found the execution.

@@ -168,13 +168,15 @@ func (t *turn) prove() {
 		return
 	}
 	e, seen := t.execution(t.interruptKey())
+	if t.proven(e) {
+		t.interruptDone() // its execution may not have ended, or not even begun: see leftover
+		return
+	}
 	if seen && !e.Ended() {
 		t.running = append(t.running, e)
 		t.watchTrouble(i.Packages[0], e)
 	}
 	switch {
-	case t.proven(e):
-		t.interruptDone()
 	case t.rec.Outcome == noderecord.Failed:
 	case t.interruptOverdue(e):
 		if seen && e.stuck() {

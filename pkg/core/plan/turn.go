@@ -168,7 +168,9 @@ func (t *turn) advance() {
 	case t.exhausted():
 		t.endAfterRunning()
 	case len(left) == 0 && t.atRest():
-		t.conclude()
+		if !t.besideLeftover() {
+			t.conclude()
+		}
 	default:
 		t.workOn(left)
 	}
@@ -198,9 +200,7 @@ func (t *turn) workOn(left work) {
 		t.waitUntilReady(left)
 		return
 	}
-	if name := t.leftover(); name != "" {
-		t.stopStuck()
-		t.because(EarlierExecution, "execution "+name, "an execution of an earlier turn is still running")
+	if t.besideLeftover() {
 		return
 	}
 	if left.disruptive() && !start.onlyChecks() && !t.passGates() {
