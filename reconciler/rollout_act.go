@@ -91,6 +91,9 @@ func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
 	if e, ok := report.AskedEvent(d); ok {
 		r.Events.Emit(e)
 	}
+	for _, e := range report.DriftEvents(d) {
+		r.Events.Emit(e)
+	}
 	if e, ok := report.DecisionEvent(accepted(d, outcome)); ok {
 		r.Events.Emit(e)
 	}

@@ -142,7 +142,7 @@ func packageSteps(spec plan.ExecutionSpec, node *corev1.Node, s JobSettings) []c
 	first.Env = []corev1.EnvVar{{Name: "SKYHOOK_DIR", Value: copyDir}}
 	first.VolumeMounts = append(first.VolumeMounts, packageMounts(p)...)
 	out := []corev1.Container{first}
-	checkOnly := spec.Phase == plan.PhaseCheck
+	checkOnly := spec.Phase.OnlyChecks()
 	for _, stage := range spec.Stages {
 		for _, mode := range []struct{ suffix, arg string }{{"", ""}, {checkSuffix, "-check"}} {
 			if checkOnly && mode.suffix == "" {
@@ -239,7 +239,7 @@ func agentEnv(spec plan.ExecutionSpec, p desired.Package, node *corev1.Node) []c
 		{Name: "FLEETWRIGHT_MACHINE_ID", Value: node.Status.NodeInfo.MachineID},
 		{Name: "FLEETWRIGHT_ROUND", Value: strconv.FormatInt(spec.Round, 10)},
 	}
-	if spec.Phase == plan.PhaseCheck {
+	if spec.Phase.OnlyChecks() {
 		out = append(out, corev1.EnvVar{Name: "FLEETWRIGHT_CHECK_FIRST", Value: "true"})
 	}
 	if spec.Fresh {

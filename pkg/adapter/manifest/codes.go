@@ -34,8 +34,6 @@ const (
 	CodeSameSelector      = "SameSelector"
 	// CodeTooLarge is an object or a package that the cluster cannot store.
 	CodeTooLarge = "ObjectTooLarge"
-	// CodeNotSupported is a field that this version does not act on.
-	CodeNotSupported = "NotSupported"
 )
 
 // DependsOnCluster says that a finding is about what other sources bring to the cluster, so that it may come and go although

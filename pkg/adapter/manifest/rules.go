@@ -86,7 +86,6 @@ func (r *rules) check() {
 	for _, w := range r.wrights {
 		r.checkReferences(w)
 		r.checkSelector(w)
-		addGaps(w.document, desired.GapsOfNodeWright(w.Spec))
 		checkDependencies(w)
 		for _, p := range w.resolved.Packages {
 			checkConfigInterrupts(w, p)
@@ -101,13 +100,6 @@ func (r *rules) check() {
 		checkPolicy(d, policy)
 	}
 	r.checkCatalogueScope()
-}
-
-// addGaps refuses what the API has and this version would ignore.
-func addGaps(d *document, gaps []desired.Gap) {
-	for _, g := range gaps {
-		d.add(problem{code: CodeNotSupported, path: path(g.Path), message: g.Message})
-	}
 }
 
 func (r *rules) checkReferences(w wright) {

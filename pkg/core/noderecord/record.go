@@ -49,6 +49,8 @@ type Record struct {
 	// EndedAt is when the turn ended; ReadyAt when all its work was done (settling counts from there).
 	EndedAt *time.Time `json:"endedAt,omitempty"`
 	ReadyAt *time.Time `json:"readyAt,omitempty"`
+	// VerifiedAt is when the newest periodic check began (`verifyInterval`).
+	VerifiedAt *time.Time `json:"verifiedAt,omitempty"`
 	// WaitSince is since when the node waits for protected pods, where that wait is bounded; DrainSince since when it is
 	// drained, with no protected pod on it. Both are nil on a node that is empty.
 	WaitSince  *time.Time `json:"waitSince,omitempty"`
@@ -100,6 +102,16 @@ type Failure struct {
 	Reason string `json:"reason"`
 	// Message is one sentence, at most 256 characters.
 	Message string `json:"message,omitempty"`
+}
+
+// Drift is a host that does not match a package any more.
+type Drift struct {
+	// Since is when that was first seen.
+	Since time.Time `json:"since"`
+	// Stage whose check failed, its exit code, and the last of what it said, at most 256 characters.
+	Stage    nwv1.Stage `json:"stage,omitempty"`
+	ExitCode int32      `json:"exitCode,omitempty"`
+	Message  string     `json:"message,omitempty"`
 }
 
 // Setback is why the newest attempts did not count: no fault of the package, and nothing to spend its attempts on.
@@ -170,6 +182,8 @@ type Package struct {
 	// they found the wanted state, so that nothing was installed.
 	Checked   string `json:"checked,omitempty"`
 	Satisfied bool   `json:"satisfied,omitempty"`
+	// Drift is what the newest periodic check did not find as it should be; nil: everything was, or none was made.
+	Drift *Drift `json:"drift,omitempty"`
 	// Removing says that an uninstall was started.
 	Removing bool `json:"removing,omitempty"`
 
@@ -191,6 +205,17 @@ type Package struct {
 // IsOpen reports whether the record holds a turn that has not ended.
 func (r Record) IsOpen() bool { return r.Batch > 0 && r.Outcome == Open }
 
+// LastVerified is when the host was last known to be as it should be: the newest check, or the end of the turn; zero: never.
+func (r Record) LastVerified() time.Time {
+	var last time.Time
+	for _, t := range []*time.Time{r.VerifiedAt, r.EndedAt} {
+		if t != nil && t.After(last) {
+			last = *t
+		}
+	}
+	return last
+}
+
 // TokenOf is the token of a request that was handled, by its key in Asked; `retry` is the NodeWright's.
 func (r Record) TokenOf(key string) string {
 	if key == "retry" {
@@ -210,7 +235,7 @@ func (r Record) Clone() Record {
 	out := r
 	out.AdmittedAt, out.EndedAt = clone(r.AdmittedAt), clone(r.EndedAt)
 	out.ReadyAt, out.WaitSince, out.DrainSince = clone(r.ReadyAt), clone(r.WaitSince), clone(r.DrainSince)
-	out.Failure, out.FirstFailure = clone(r.Failure), clone(r.FirstFailure)
+	out.Failure, out.FirstFailure, out.VerifiedAt = clone(r.Failure), clone(r.FirstFailure), clone(r.VerifiedAt)
 	out.Asked, out.Reboots = maps.Clone(r.Asked), slices.Clone(r.Reboots)
 	if r.Interrupt != nil {
 		i := *r.Interrupt
@@ -229,7 +254,7 @@ func (r Record) Clone() Record {
 // Clone returns a deep copy.
 func (p Package) Clone() Package {
 	out := p
-	out.NotBefore, out.Setback = clone(p.NotBefore), clone(p.Setback)
+	out.NotBefore, out.Setback, out.Drift = clone(p.NotBefore), clone(p.Setback), clone(p.Drift)
 	out.DueKeys = append([]string(nil), p.DueKeys...)
 	if p.Keys != nil {
 		out.Keys = make(map[string]string, len(p.Keys))

@@ -115,6 +115,7 @@ func beginConfig(pkg noderecord.Package, it item) noderecord.Package {
 	pkg.DueKeys = dueKeysAfter(it.def, pkg)
 	pkg.Keys = maps.Clone(it.def.KeyHashes)
 	pkg.AttemptedConfig, pkg.Configured, pkg.Snapshot, pkg.Satisfied = it.def.ConfigHash, "", it.def.SnapshotHash, false
+	pkg.Drift = nil
 	return pkg
 }
 

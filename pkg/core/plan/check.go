@@ -50,7 +50,7 @@ func satisfied(pkg noderecord.Package, def desired.Package) noderecord.Package {
 	pkg.AttemptedConfig, pkg.Configured, pkg.Keys = def.ConfigHash, def.ConfigHash, maps.Clone(desired.KeyHashes(def.ConfigMap))
 	pkg.From, pkg.Fresh, pkg.DueInstall, pkg.DueKeys = "", false, false, nil
 	pkg.Post, pkg.Removing, pkg.DueUninstall, pkg.Satisfied = false, false, false, true
-	pkg.Stage, pkg.State = nwv1.StageConfig, nwv1.StateComplete
+	pkg.Stage, pkg.State, pkg.Drift = nwv1.StageConfig, nwv1.StateComplete, nil
 	return pkg
 }
 

@@ -28,12 +28,11 @@
 //	  execution_types.go      what an execution is
 //	  interrupts.go           merging, starting and proving interrupts
 //	  drain.go                which pods are protected, must leave, or stand in the way
+//	  verify.go               periodic checks of nodes that are complete, and what becomes of drift
 //	  uninstall.go            NodeWrights that are being deleted, and uninstalls that are given up
 //	  tidy.go, sweep.go       records of nodes at rest; what NodeWrights that are gone left
 //	  status.go               the fold of the reasons
 //	  explain.go              since when a reason holds, and what would end it
-//
-// What the API describes and this package does not decide yet: `verifyInterval` and `onDrift`. They have no effect.
 //
 // Where two rules meet, this one holds:
 //

@@ -18,6 +18,10 @@ func (t *turn) collect() {
 		if pkg.Running == "" {
 			continue
 		}
+		if pkg.Running == string(PhaseVerify) {
+			t.collectVerification(name, pkg)
+			continue
+		}
 		e, seen := t.execution(t.keyOf(name, pkg))
 		switch {
 		case !seen:
@@ -138,6 +142,10 @@ func (e Execution) atWork() bool {
 	return !e.Ended() && e.Trouble != ImagePull && e.Trouble != ContainerCannotRun
 }
 
+// kubeletSlack is what an execution may take beyond its bound: the pod's own deadline ends it first, unless no kubelet ever
+// takes the pod.
+const kubeletSlack = time.Minute
+
 // watch looks at an execution that has not ended: trouble that outlasts its tolerance, and deadlines, make the node fail
 // while the execution may still come good.
 func (t *turn) watch(name string, e Execution) {
@@ -147,7 +155,6 @@ func (t *turn) watch(name string, e Execution) {
 	if limit == 0 {
 		return
 	}
-	const kubeletSlack = time.Minute // the pod's own deadline ends it first, unless no kubelet ever takes the pod
 	at := e.Created.Add(limit + kubeletSlack)
 	if !t.p.in.Now.Before(at) && !e.Suspended {
 		t.stuck = overdueFailure(name, e, limit)

@@ -22,9 +22,14 @@ const (
 	PhasePost Phase = "post-interrupt"
 	// PhaseCheck is the checks of the stages that would follow, and nothing else (`skipIfSatisfied`).
 	PhaseCheck Phase = "check"
+	// PhaseVerify is the checks of every stage, on a node that is complete (`verifyInterval`).
+	PhaseVerify Phase = "verify"
 	// PhaseUninstall is uninstall.
 	PhaseUninstall Phase = "uninstall"
 )
+
+// OnlyChecks reports whether nothing of the phase changes the host.
+func (p Phase) OnlyChecks() bool { return p == PhaseCheck || p == PhaseVerify }
 
 // ExecutionState is how far an execution is.
 type ExecutionState string
@@ -100,5 +105,5 @@ func (e Execution) Ended() bool { return e.State == ExecutionSucceeded || e.Stat
 // Counts reports whether the execution failed by a fault of what it ran: it has spent an attempt, and its log says why. Checks
 // that find something to do are no failure.
 func (e Execution) Counts() bool {
-	return e.State == ExecutionFailed && e.Phase != PhaseCheck && !e.Disrupted && !e.refused()
+	return e.State == ExecutionFailed && !e.Phase.OnlyChecks() && !e.Disrupted && !e.refused()
 }

@@ -20,6 +20,8 @@ func (v *view) since(m *member, c Code) time.Time {
 	switch c {
 	case Complete:
 		return orZero(m.rec.EndedAt)
+	case Drifted:
+		return m.driftedSince()
 	case Halted:
 		if halt := m.halt(v); halt != nil {
 			return halt.At.Time
@@ -160,6 +162,8 @@ func (c Code) endsFailure() string {
 
 func (c Code) endsTurn() string {
 	switch c {
+	case Drifted:
+		return "a check finds the host as it should be, or spec.onDrift is Reapply"
 	case AdmissionUnconfirmed, Cordoning, Starting, Uncordoning:
 		return "the API server has taken the write"
 	case ProtectedPod:

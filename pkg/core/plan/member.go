@@ -49,6 +49,9 @@ func (m *member) because(why *cause) { m.reason = why }
 
 // causeOfRest is that of a node of which nothing has to be done.
 func (m *member) causeOfRest() *cause {
+	if m.standing.drifted {
+		return m.causeOfDrift()
+	}
 	if m.standing.satisfied {
 		return causeSatisfied
 	}

@@ -33,6 +33,7 @@ func Compute(in Input) Output {
 	}
 	p.tidy() // 4. records of nodes at rest that say more than is wanted
 	p.resetUnreadable()
+	p.verify()   // and the periodic checks of those that are complete
 	p.ungate()   // 5. runtime-required taints of nodes that are ready for use
 	p.sweep()    // 6. what deleted NodeWrights left
 	p.finalize() // 7. NodeWrights that wait for their uninstalls, or may go

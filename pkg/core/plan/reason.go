@@ -7,6 +7,8 @@ type Code string
 const (
 	// Complete: every package is done, in this round or an earlier one with the same content.
 	Complete Code = "Complete"
+	// Drifted: every package is done, and the newest check did not find the host as one of them left it (`verifyInterval`).
+	Drifted Code = "Drifted"
 )
 
 // Codes of nodes that are not targeted.

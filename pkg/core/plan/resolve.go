@@ -36,9 +36,6 @@ func (r References) Resolve(nw *nwv1.NodeWright) NodeWright {
 	if name := nw.Spec.DeploymentPolicy; name != "" {
 		r.resolvePolicy(&out, name)
 	}
-	for _, g := range desired.GapsOfNodeWright(nw.Spec) {
-		out.AddProblem(g.Field() + ": " + g.Message)
-	}
 	out.checkSelectors()
 	return out
 }

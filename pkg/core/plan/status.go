@@ -14,7 +14,7 @@ const firstNames = 10
 // statusOf is NVIDIA's word for a node with this reason.
 func statusOf(c Code) nwv1.Status {
 	switch c {
-	case Complete:
+	case Complete, Drifted:
 		return nwv1.StatusComplete
 	case Paused, Suspended:
 		return nwv1.StatusPaused
@@ -114,7 +114,7 @@ func (s *Status) countBlockers(m *member) {
 // goesOn reports whether a node with this reason moves on without anybody's help, and soon.
 func (c Code) goesOn() bool {
 	switch c {
-	case Complete, Gating, AdmissionUnconfirmed, Cordoning, Draining, Running, Starting, Dependency, Interrupting, OtherInterrupt,
+	case Complete, Drifted, Gating, AdmissionUnconfirmed, Cordoning, Draining, Running, Starting, Dependency, Interrupting, OtherInterrupt,
 		Uncordoning, EarlierExecution, Superseded:
 		return true
 	}

@@ -185,6 +185,8 @@ const (
 	ActionDrain Action = "Drain"
 	// ActionRun starts executions.
 	ActionRun Action = "Run"
+	// ActionVerify starts the periodic checks of a complete node.
+	ActionVerify Action = "Verify"
 	// ActionInterrupt starts the merged interrupt.
 	ActionInterrupt Action = "Interrupt"
 	// ActionRecord records results.

@@ -33,6 +33,8 @@ type asked struct {
 	regate bool
 	// rebooted: everything has to run again, as nothing that is recorded holds for the present boot; see reboot.go.
 	rebooted bool
+	// drifted are the packages that run again because their host does not match them any more; see verify.go.
+	drifted []string
 	// tokens to note with the next admission, by the key in the record.
 	tokens map[string]string
 }
@@ -144,14 +146,15 @@ func (v *view) askedOf(n *Node, rec noderecord.Record) *asked {
 
 // apply returns the record with the packages that have to run again, and how many these are. Nothing else of it changes.
 func (a *asked) apply(rec noderecord.Record, set *desired.Set) (noderecord.Record, int) {
-	if a == nil || len(a.again) == 0 && !a.rebooted {
+	if a == nil || len(a.again)+len(a.drifted) == 0 && !a.rebooted {
 		return rec, 0
 	}
 	packages, n := maps.Clone(rec.Packages), 0
 	for name, have := range rec.Packages {
 		def, wanted := set.ByName(name)
 		wanted = wanted && !def.Absent
-		touched := a.rebooted && runAgain(&have, verb.Request{Verb: fleetv1.VerbReset}, def, wanted)
+		touched := a.rebooted && runAgain(&have, verb.Request{Verb: fleetv1.VerbReset}, def, wanted) ||
+			slices.Contains(a.drifted, name) && runAgain(&have, rerun, def, wanted)
 		for _, r := range a.again {
 			if r.ForPackage(name) && runAgain(&have, r, def, wanted) {
 				touched = true
@@ -167,6 +170,9 @@ func (a *asked) apply(rec noderecord.Record, set *desired.Set) (noderecord.Recor
 	}
 	return rec, n
 }
+
+// rerun is the request to run a package again from its first stage.
+var rerun = verb.Request{Verb: fleetv1.VerbRerun}
 
 // runAgain makes a package incomplete from a stage on. A reset forgets it, except that the step flags of its versions have to
 // be cleared. What is not wanted any more does not run again, and what has to be uninstalled is not forgotten.
@@ -198,6 +204,7 @@ func runAgain(have *noderecord.Package, r verb.Request, def desired.Package, wan
 func (p *pass) ask(v *view, m *member) {
 	m.asked, m.boot = v.askedOf(m.node, m.rec), v.bootOf(m)
 	m.askAfterReboot()
+	v.askForDrift(m)
 	if m.asked == nil || m.rec.IsOpen() || !m.selected {
 		return
 	}
@@ -271,6 +278,9 @@ func (a *asked) sentence() string {
 			what = "package " + strings.Join(r.Packages, ", ")
 		}
 		parts = append(parts, fmt.Sprintf("%s %s: %s runs again from stage %s", r.Verb, r.Token, what, r.From()))
+	}
+	if len(a.drifted) > 0 {
+		parts = append(parts, "the host does not match package "+strings.Join(a.drifted, ", ")+" any more (onDrift: Reapply): it runs again")
 	}
 	return strings.Join(parts, "; ")
 }

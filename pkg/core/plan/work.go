@@ -51,6 +51,8 @@ type standing struct {
 	running bool
 	// satisfied: the wanted state of a package was there before it was installed.
 	satisfied bool
+	// drifted: the newest check found that the host does not match a package any more.
+	drifted bool
 	// untidy: the record says more, or something else, than is wanted; see tidy.go.
 	untidy bool
 }
@@ -88,6 +90,7 @@ func (v *view) lookAt(m *member, rec noderecord.Record) standing {
 			known++
 			s.running = s.running || have.Running != ""
 			s.satisfied = s.satisfied || have.Satisfied
+			s.drifted = s.drifted || have.Drift != nil
 			s.untidy = s.untidy || have.Snapshot != def.SnapshotHash
 		}
 		s.untidy = s.untidy || recorded && def.Absent && v.stored.abandoned

@@ -58,6 +58,8 @@ type world struct {
 	// lost says that the write of a decision is refused.
 	lost func(d plan.Decision) bool
 
+	// drift is the package that the host of a node does not match any more, by node.
+	drift  map[string]string
 	last   plan.Output
 	passes int
 	// stale says that the decisions being carried out were made from an older view.
@@ -370,7 +372,7 @@ func (w *world) progress(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) 
 		w.reboot(n, e)
 		return
 	}
-	if s.Phase == plan.PhaseCheck {
+	if s.Phase.OnlyChecks() {
 		w.check(n, e, s)
 		return
 	}
@@ -394,10 +396,10 @@ func (w *world) progress(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) 
 
 // check ends the checks of a package that run first.
 func (w *world) check(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) {
-	w.ran[n.Name] = append(w.ran[n.Name], fmt.Sprintf("%s check %v", e.Package, s.Stages))
+	w.ran[n.Name] = append(w.ran[n.Name], fmt.Sprintf("%s %s %v", e.Package, s.Phase, s.Stages))
 	e.State, e.Finished = plan.ExecutionFailed, w.in.Now
 	e.ExitCode = 1
-	if w.satisfied != nil && w.satisfied(n.Name, s.Definition) {
+	if s.Phase == plan.PhaseVerify && w.drift[n.Name] != e.Package || w.satisfied != nil && w.satisfied(n.Name, s.Definition) {
 		e.State, e.ExitCode, e.Stage, e.Done = plan.ExecutionSucceeded, 0, "", s.Stages
 	}
 }

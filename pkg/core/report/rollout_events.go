@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,6 +31,8 @@ const (
 	EventAskedFor        = "AskedFor"
 	EventRequestRefused  = "RequestRefused"
 	EventReset           = "Reset"
+	EventHostDrifted     = "HostDrifted"
+	EventHostMatches     = "HostMatches"
 	EventCompartmentGone = "CompartmentGone"
 )
 
@@ -135,6 +138,30 @@ func AskedEvent(d plan.Decision) (e RolloutEvent, found bool) {
 	}, d.Asked != ""
 }
 
+// DriftEvents say which packages a check did not find as they should be, and which it found so again.
+func DriftEvents(d plan.Decision) []RolloutEvent {
+	if d.Record == nil || d.Before == nil {
+		return nil
+	}
+	related := NodeWrightObject(d.NodeWright, d.NodeWrightUID)
+	var out []RolloutEvent
+	for _, name := range slices.Sorted(maps.Keys(d.Record.Packages)) {
+		was, is := d.Before.Packages[name].Drift, d.Record.Packages[name].Drift
+		e := RolloutEvent{About: Object{"Node", d.Node, d.NodeUID}, Related: &related, Action: ActionExecute}
+		switch {
+		case was == nil && is != nil:
+			e.Warning, e.Reason = true, EventHostDrifted
+			e.Note = cut(fmt.Sprintf("the host does not match package %s of nodewright %s any more: its %s check failed: %s", name, d.NodeWright, is.Stage, is.Message), maxNote)
+		case was != nil && is == nil && d.Record.Packages[name].Running == "":
+			e.Reason, e.Note = EventHostMatches, fmt.Sprintf("the host matches package %s of nodewright %s again", name, d.NodeWright)
+		default:
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
 // RefusedEvent is the warning of a request on a node that cannot be met.
 func RefusedEvent(r plan.RefusedRequest) RolloutEvent {
 	return RolloutEvent{
@@ -186,7 +213,7 @@ func DecisionEvent(d plan.Decision) (e RolloutEvent, found bool) {
 		e.Reason, e.Note = EventGated, "the taint "+d.Taint.ToString()+" keeps workloads away until every runtime-required NodeWright is complete"
 	case plan.ActionUngate:
 		e.Reason, e.Note = EventUngated, "ready for use: every runtime-required NodeWright is complete; the taint is taken off"
-	case plan.ActionCordon, plan.ActionUncordon, plan.ActionRecord:
+	case plan.ActionCordon, plan.ActionUncordon, plan.ActionRecord, plan.ActionVerify:
 		return e, false
 	}
 	e.Note = cut(e.Note, maxNote)

@@ -24,6 +24,7 @@ const (
 	ConditionNodesIgnored       = "NodesIgnored"
 	ConditionNodeStateMalformed = "NodeStateMalformed"
 	ConditionNodesGated         = "NodesGated"
+	ConditionHostsDrifted       = "HostsDrifted"
 	ConditionUninstallProgress  = "UninstallInProgress"
 	ConditionUninstallFailed    = "UninstallFailed"
 	ConditionDeletionBlocked    = "DeletionBlocked"
@@ -45,6 +46,7 @@ const (
 	ParseError              = "ParseError"
 	UnresolvedReference     = "UnresolvedReference"
 	RuntimeRequired         = "RuntimeRequired"
+	CheckFailed             = "CheckFailed"
 	UninstallPodFailing     = "UninstallPodFailing"
 	MalformedNodeState      = "MalformedNodeState"
 	PausedWithUninstall     = "PausedWithPendingUninstall"
@@ -88,7 +90,7 @@ func wantedConditions(s plan.Status) []metav1.Condition {
 	return []metav1.Condition{
 		ready(s), reconciling(s), stalled(s), blocked(s), drainBlocked(s),
 		counted(s, ConditionTaintNotTolerable, plan.TaintNotTolerated), counted(s, ConditionNodesIgnored, plan.Ignored),
-		malformed(s), uninstalling(s), uninstallFailed(s), deletionBlocked(s), refused(s), gated(s),
+		malformed(s), uninstalling(s), uninstallFailed(s), deletionBlocked(s), refused(s), gated(s), drifted(s),
 	}
 }
 
@@ -206,6 +208,15 @@ func gated(s plan.Status) metav1.Condition {
 	c.Status, c.Message = metav1.ConditionTrue, fmt.Sprintf("%d nodes gated: %s", s.Gated.Count, strings.Join(limit(s.Gated.Count, s.Gated.Nodes), ", "))
 	if len(s.Failures) > 0 {
 		c.Message += "; " + FailureText(s.Failures[0])
+	}
+	return c
+}
+
+// drifted names the complete nodes whose newest check did not find the host as it should be, and what the first one said.
+func drifted(s plan.Status) metav1.Condition {
+	c := metav1.Condition{Type: ConditionHostsDrifted, Reason: CheckFailed}
+	if r, any := reasonOf(s, plan.Drifted); any {
+		c.Status, c.Message = metav1.ConditionTrue, fmt.Sprintf("%d nodes: %s; %s: %s", r.Count, strings.Join(limit(r.Count, r.Nodes), ", "), r.Nodes[0], r.Message)
 	}
 	return c
 }

@@ -70,7 +70,7 @@ func stagesOf(e plan.Execution) []nwv1.Stage {
 			return []nwv1.Stage{nwv1.StageUpgrade, nwv1.StageConfig}
 		}
 		return []nwv1.Stage{nwv1.StageApply, nwv1.StageConfig}
-	case plan.PhaseConfig, plan.PhaseCheck:
+	case plan.PhaseConfig, plan.PhaseCheck, plan.PhaseVerify:
 		return []nwv1.Stage{nwv1.StageConfig}
 	case plan.PhasePost:
 		return []nwv1.Stage{nwv1.StagePostInterrupt}

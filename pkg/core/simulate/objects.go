@@ -29,6 +29,7 @@ func NodeWrights(o Objects, ledger fleetv1.LedgerSpec, nodes []plan.Node) []plan
 	for _, nw := range o.NodeWrights {
 		resolved := refs.Resolve(nw)
 		resolved.UID = uidOf(nw, ledger, nodes)
+		resolved.Spec.VerifyInterval = nil // what a host drifted to cannot be imagined
 		resolved.Generation = max(1, nw.Generation, ledger.Rollouts[nw.Name].Generation)
 		out = append(out, resolved)
 	}

@@ -157,16 +157,16 @@ type NodeWrightSpec struct {
 	// +kubebuilder:validation:Type=string
 	ProtectedPodsTimeout *metav1.Duration `json:"protectedPodsTimeout,omitempty"`
 
-	// VerifyInterval is how often the check steps run again on complete nodes. Set by people. Default none and zero:
-	// never. Extension.
+	// VerifyInterval is how often the check steps run again on complete nodes, alone and without disturbing anything. Set by
+	// people. Default none and zero: never; less than a minute counts as one. Extension.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 	// +kubebuilder:validation:Type=string
 	VerifyInterval *metav1.Duration `json:"verifyInterval,omitempty"`
 
-	// OnDrift is what happens when such a check fails: `Report` it, or `Reapply` the packages under the budget. Set by
-	// people. Default Report. Extension.
+	// OnDrift is what happens when such a check fails: `Report` it, or `Reapply` the package under the budget, interrupts
+	// included. Set by people. Default Report. Extension.
 	// +optional
 	// +kubebuilder:default=Report
 	OnDrift DriftPolicy `json:"onDrift,omitempty"`
