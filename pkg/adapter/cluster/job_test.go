@@ -131,20 +131,22 @@ func TestOnlyInterruptsHaveAToken(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// The Job of checks that run first has no container that works.
+// The Jobs of checks have no container that works.
 func TestBuildJobOfChecks(t *testing.T) {
-	spec := installSpec()
-	spec.Phase, spec.Stages = plan.PhaseCheck, []nwv1.Stage{nwv1.StageApply, nwv1.StageConfig, nwv1.StagePostInterrupt}
-	job := BuildJob(spec, testNode(), testSettings())
-	var args [][]string
-	for _, c := range job.Spec.Template.Spec.InitContainers[1:] {
-		args = append(args, []string{c.Name, c.Args[0]})
-		require.Contains(t, c.Env, corev1.EnvVar{Name: "FLEETWRIGHT_CHECK_FIRST", Value: "true"})
+	for _, phase := range []plan.Phase{plan.PhaseCheck, plan.PhaseVerify} {
+		spec := installSpec()
+		spec.Phase, spec.Stages = phase, []nwv1.Stage{nwv1.StageApply, nwv1.StageConfig, nwv1.StagePostInterrupt}
+		job := BuildJob(spec, testNode(), testSettings())
+		var args [][]string
+		for _, c := range job.Spec.Template.Spec.InitContainers[1:] {
+			args = append(args, []string{c.Name, c.Args[0]})
+			require.Contains(t, c.Env, corev1.EnvVar{Name: "FLEETWRIGHT_CHECK_FIRST", Value: "true"})
+		}
+		require.Equal(t, [][]string{
+			{"tuning-applycheck", "apply-check"}, {"tuning-configcheck", "config-check"}, {"tuning-post-interruptcheck", "post-interrupt-check"},
+		}, args)
+		require.Equal(t, spec.Stages, allStages(job))
 	}
-	require.Equal(t, [][]string{
-		{"tuning-applycheck", "apply-check"}, {"tuning-configcheck", "config-check"}, {"tuning-post-interruptcheck", "post-interrupt-check"},
-	}, args)
-	require.Equal(t, spec.Stages, allStages(job))
 }
 
 func TestJobName(t *testing.T) {

@@ -33,7 +33,7 @@ func longNames(t *testing.T) map[string]plan.ExecutionSpec {
 	for n, node := range nodes {
 		for w := range 2 {
 			for p := range 2 {
-				for _, phase := range []plan.Phase{plan.PhaseInstall, plan.PhaseConfig, plan.PhasePost, plan.PhaseUninstall, plan.PhaseCheck, plan.PhaseInterrupt} {
+				for _, phase := range []plan.Phase{plan.PhaseInstall, plan.PhaseConfig, plan.PhasePost, plan.PhaseUninstall, plan.PhaseCheck, plan.PhaseVerify, plan.PhaseInterrupt} {
 					for attempt := int32(1); attempt <= 2; attempt++ {
 						spec := longSpec(node, n, w, p, phase, attempt)
 						out[fmt.Sprintf("%d %d %d %s %d", n, w, p, phase, attempt)] = spec
@@ -67,7 +67,7 @@ func longSpec(node string, n, w, p int, phase plan.Phase, attempt int32) plan.Ex
 
 func stagesIn(phase plan.Phase) []nwv1.Stage {
 	switch phase {
-	case plan.PhaseInstall, plan.PhaseCheck:
+	case plan.PhaseInstall, plan.PhaseCheck, plan.PhaseVerify:
 		return []nwv1.Stage{nwv1.StageApply, nwv1.StageUpgrade, nwv1.StageConfig}
 	case plan.PhaseConfig:
 		return []nwv1.Stage{nwv1.StageConfig}

@@ -75,6 +75,14 @@ func protect(w *world) {
 
 var reasonCases = map[plan.Code]reasonCase{
 	plan.Complete: {node: "n01", message: "every package is done", arrange: func(w *world) { plain(w); w.settle() }},
+	plan.Drifted: {node: "n02", object: "package tuning",
+		message: "the host does not match package tuning any more: its apply check failed",
+		arrange: func(w *world) {
+			w.nodeWright("tune", verified(time.Hour, nwv1.DriftReport), pkg("tuning", "1.0.0"))
+			w.rest()
+			w.drift = map[string]string{"n02": "tuning"}
+			w.later(time.Hour)
+		}},
 	plan.Ignored: {node: "n01", message: "the node carries the label nodewright.nvidia.com/ignore=true", arrange: func(w *world) {
 		plain(w)
 		w.nodes["n01"].Labels[nwv1.IgnoreLabel] = "true"

@@ -228,7 +228,7 @@ func (m *member) driftedSince() time.Time {
 
 // askForDrift asks to run again what drifted, where that is wanted.
 func (v *view) askForDrift(m *member) {
-	names := v.reapplies(m.rec)
+	names := v.toReapply(m.rec)
 	if len(names) == 0 {
 		return
 	}
@@ -238,8 +238,8 @@ func (v *view) askForDrift(m *member) {
 	m.asked.drifted = names
 }
 
-// reapplies are the packages that run again because their host drifted, sorted.
-func (v *view) reapplies(rec noderecord.Record) []string {
+// toReapply are the packages that run again because their host drifted, sorted.
+func (v *view) toReapply(rec noderecord.Record) []string {
 	if rec.IsOpen() || v.nw.Spec.OnDrift != nwv1.DriftReapply || v.verifyInterval() == 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,26 @@ func TestDecisionEvents(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDriftEvents(t *testing.T) {
+	drift := &noderecord.Drift{Stage: "apply", Message: "it is 1"}
+	with := func(a, b *noderecord.Drift) *noderecord.Record {
+		return &noderecord.Record{Packages: map[string]noderecord.Package{"a": {Drift: a}, "b": {Drift: b}}}
+	}
+	d := plan.Decision{NodeWright: "tune", Node: "n1", Before: with(nil, drift), Record: with(drift, nil)}
+	var notes []string
+	for _, e := range DriftEvents(d) {
+		notes = append(notes, fmt.Sprintf("%t %s: %s", e.Warning, e.Reason, e.Note))
+	}
+	require.Equal(t, []string{
+		"true HostDrifted: the host does not match package a of nodewright tune any more: its apply check failed: it is 1",
+		"false HostMatches: the host matches package b of nodewright tune again",
+	}, notes)
+	d.Before = d.Record
+	require.Empty(t, DriftEvents(d), "told once")
+	d.Before = nil
+	require.Empty(t, DriftEvents(d))
 }
 
 func TestReasonEvents(t *testing.T) {
