@@ -107,7 +107,7 @@ func TestFieldReport_PF13_DerivedNames(t *testing.T) {
 		}
 		requireMounts(t, job.Spec.Template.Spec, existing, spec.Definition.ConfigMap)
 	}
-	require.Len(t, jobs, 3*2*2*6*2)
+	require.Len(t, jobs, 3*2*2*7*2)
 	require.Len(t, configs, 4)
 }
 
