@@ -125,6 +125,9 @@ func (s *Source) rollouts(ctx context.Context, t *Takeover) ([]rollout, error) {
 		refs.Packages[packages.Items[i].Name] = &packages.Items[i]
 	}
 	w := &wanted{wrights: list.Items, refs: refs, updates: map[string]map[string][]string{}}
+	if err := s.readUpdates(ctx, w); err != nil {
+		return nil, err
+	}
 	if err := s.legacy(ctx, t, w); err != nil {
 		return nil, err
 	}
@@ -138,7 +141,8 @@ func (s *Source) rollouts(ctx context.Context, t *Takeover) ([]rollout, error) {
 			t.Problems = append(t.Problems, "nodewright "+w.wrights[i].Name+": "+problem)
 			continue
 		}
-		r.Updates = w.updates[r.Name]
+		updates, known := w.updates[r.Name]
+		r.Updates, r.UpdatesUnknown = updates, !known
 		out = append(out, r)
 	}
 	return out, nil
@@ -160,6 +164,22 @@ type wanted struct {
 	wrights []nwv1.NodeWright
 	refs    plan.References
 	updates map[string]map[string][]string
+}
+
+// readUpdates reads `status.configUpdates` of the objects of the new group. Only NVIDIA's CRD keeps it: it is gone once ours is
+// installed.
+func (s *Source) readUpdates(ctx context.Context, w *wanted) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(nwv1.GroupVersion.WithKind(nwv1.KindNodeWright + "List"))
+	if err := s.client.List(ctx, list); err != nil {
+		return fmt.Errorf("list objects: %w", err)
+	}
+	for i := range list.Items {
+		if updates := updatesOf(&list.Items[i]); len(updates) > 0 {
+			w.updates[list.Items[i].GetName()] = updates
+		}
+	}
+	return nil
 }
 
 // legacy reads the objects of the old group. The CRDs of that group need not be there.

@@ -35,6 +35,9 @@ type Rollout struct {
 	Set desired.Set
 	// Updates are the configMap keys whose change is not complete everywhere, by package (`status.configUpdates`).
 	Updates map[string][]string
+	// UpdatesUnknown says that the object's status does not have them (our CRD does not keep that field): on a node half-way any
+	// key may have changed.
+	UpdatesUnknown bool
 	// Configs are the data of the operator's ConfigMaps, by `package|version`: what the nodes were configured with.
 	Configs map[string]map[string]string
 	// TrustSpec takes the spec's configMap for what is on the nodes where the operator's ConfigMap is gone.
@@ -224,8 +227,33 @@ func (e *Entry) sameVersion(def *desired.Package, all []stored, s stored, r Roll
 			pkg.From = other.Version
 		}
 	}
-	e.stage(def, &pkg, r.Updates[def.Name])
+	e.stage(def, &pkg, r.scopeOf(def))
 	return pkg, true
+}
+
+// scope is what the interrupt of a node half-way is for: the install, or keys of the configMap.
+type scope struct {
+	install bool
+	keys    []string
+}
+
+// scopeOf is the scope in the operator's words: the changed keys if there are any, else the install. Where they are not known it
+// is both, as an interrupt too many is better than a change that never takes effect.
+func (r Rollout) scopeOf(def *desired.Package) scope {
+	keys := r.Updates[def.Name]
+	switch {
+	case len(keys) > 0:
+		return scope{keys: keys}
+	case !r.UpdatesUnknown:
+		return scope{install: true}
+	}
+	var any []string
+	for _, key := range slices.Sorted(maps.Keys(def.ConfigMap)) {
+		if (scope{keys: []string{key}}).interrupts(def) {
+			any = append(any, key)
+		}
+	}
+	return scope{install: true, keys: any}
 }
 
 // configured notes with which configuration the package ran: the spec may have changed since.
@@ -247,7 +275,7 @@ func (e *Entry) configured(def *desired.Package, pkg *noderecord.Package, r Roll
 }
 
 // stage reads how far the package is.
-func (e *Entry) stage(def *desired.Package, pkg *noderecord.Package, updates []string) {
+func (e *Entry) stage(def *desired.Package, pkg *noderecord.Package, due scope) {
 	done := pkg.State == nwv1.StateComplete
 	switch {
 	case pkg.Stage == nwv1.StageApply || pkg.Stage == nwv1.StageUpgrade:
@@ -258,19 +286,19 @@ func (e *Entry) stage(def *desired.Package, pkg *noderecord.Package, updates []s
 		e.runs(def, fmt.Sprintf("stage %s is %s", pkg.Stage, pkg.State))
 		return
 	case pkg.Stage == nwv1.StageConfig && !done:
-		pkg.Applied, pkg.DueInstall, pkg.DueKeys = def.InstallHash, len(updates) == 0, updates
+		pkg.Applied, pkg.DueInstall, pkg.DueKeys = def.InstallHash, due.install, due.keys
 		e.runs(def, fmt.Sprintf("stage %s is %s", pkg.Stage, pkg.State))
 		return
 	}
 	pkg.Applied, pkg.Configured = def.InstallHash, pkg.AttemptedConfig
 	switch {
-	case pkg.Stage == nwv1.StagePostInterrupt && done, pkg.Stage == nwv1.StageConfig && (e.complete || !interrupts(def, updates)):
+	case pkg.Stage == nwv1.StagePostInterrupt && done, pkg.Stage == nwv1.StageConfig && (e.complete || !due.interrupts(def)):
 	case pkg.Stage == nwv1.StageInterrupt && done, pkg.Stage == nwv1.StagePostInterrupt:
 		pkg.Post = true
 		e.runs(def, "stage post-interrupt is to come")
 		return
 	case pkg.Stage == nwv1.StageConfig, pkg.Stage == nwv1.StageInterrupt:
-		pkg.DueInstall, pkg.DueKeys = len(updates) == 0, updates
+		pkg.DueInstall, pkg.DueKeys = due.install, due.keys
 		e.runs(def, "its interrupt is to come")
 		return
 	default:
@@ -284,14 +312,13 @@ func (e *Entry) stage(def *desired.Package, pkg *noderecord.Package, updates []s
 	e.Done = append(e.Done, def.Name+" "+def.Version)
 }
 
-// interrupts reports whether an interrupt is in scope, in the operator's words: of the changed keys if there are any, else the
-// package's own.
-func interrupts(def *desired.Package, updates []string) bool {
-	if len(updates) == 0 {
-		return def.Interrupt != nil
+// interrupts reports whether an interrupt is in scope.
+func (s scope) interrupts(def *desired.Package) bool {
+	if s.install && def.Interrupt != nil {
+		return true
 	}
 	for pattern := range def.ConfigInterrupts {
-		for _, key := range updates {
+		for _, key := range s.keys {
 			if matched, err := path.Match(pattern, key); pattern == key || err == nil && matched {
 				return true
 			}

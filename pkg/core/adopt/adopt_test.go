@@ -191,3 +191,39 @@ func TestWhatCouldMeanTwoThingsIsNotDecided(t *testing.T) {
 		})
 	}
 }
+
+// Our CRD does not keep which keys of a configMap are half-way. On a node that is, every interrupt that may be due runs; on one
+// that is complete, none does.
+func TestKeysThatAreNotKnownToHaveChanged(t *testing.T) {
+	r := rollout(t)
+	set, problems := desired.Resolve(&nwv1.NodeWright{Spec: nwv1.NodeWrightSpec{Packages: map[string]nwv1.Package{
+		"tuning": {
+			Version: "1.0.0", Image: "example.com/tuning", ConfigMap: configMap,
+			ConfigInterrupts: map[string]nwv1.Interrupt{"sysctl.*": {Type: nwv1.InterruptService, Services: []string{"systemd-sysctl"}}},
+		},
+	}}}, nil)
+	require.Empty(t, problems)
+	r.Set = set
+	for _, c := range []struct {
+		name, state, word string
+		unknown           bool
+		due               []string
+	}{
+		{"known, half-way", "in_progress", "in_progress", false, nil},
+		{"not known, half-way", "in_progress", "in_progress", true, []string{"sysctl.conf"}},
+		{"not known, configured", "complete", "in_progress", true, []string{"sysctl.conf"}},
+		{"not known, complete", "complete", "complete", true, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r.UpdatesUnknown = c.unknown
+			e := adopt.Plan(adopt.Node{Name: "gpu-1", UID: "uid-gpu-1", Annotations: map[string]string{
+				"nodewright.nvidia.com/status_base": c.word,
+				"nodewright.nvidia.com/nodeState_base": `{"tuning|1.0.0":{"name":"tuning","version":"1.0.0","image":"example.com/tuning",` +
+					`"stage":"config","state":"` + c.state + `"}}`,
+			}}, r)
+			require.Empty(t, e.Ambiguous)
+			require.Equal(t, c.due, e.Record.Packages["tuning"].DueKeys)
+			require.Equal(t, c.word != "complete", len(e.Runs) > 0)
+		})
+	}
+}
