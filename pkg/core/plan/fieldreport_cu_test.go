@@ -236,3 +236,21 @@ func TestFixArrivesWhileTheOldAttemptFails(t *testing.T) {
 		require.Equal(t, "tuning config", last(w.ran["n01"], 1)[0])
 	}
 }
+
+// TestFieldReport_CU09_ANewDigestIsAChange: with the version as it was, another digest is rolled out, within the budget; the same one
+// is not.
+func TestFieldReport_CU09_ANewDigestIsAChange(t *testing.T) {
+	w := newWorld(t, 2)
+	w.ceiling = 1
+	w.nodeWright("tune", budgetOnly(1), digest(pkg("tuning", "1.0.0"), "1"))
+	w.settle()
+	w.ranSince()
+	w.nodeWright("tune", nil, digest(pkg("tuning", "1.0.0"), "1"))
+	w.settle()
+	require.Empty(t, w.ranSince())
+	w.nodeWright("tune", nil, digest(pkg("tuning", "1.0.0"), "2"))
+	w.settle()
+	again := []string{"tuning apply (fresh)", "tuning config"}
+	require.Equal(t, map[string][]string{"n01": again, "n02": again}, w.ranSince())
+	require.Equal(t, "sha256:2", w.nodes["n01"].Records["tune"].Packages["tuning"].Digest)
+}

@@ -39,6 +39,7 @@ type PackageSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([^\\\\s/@]+/)*[^\\\\s/@:]+$')",message="must be an image name without tag and digest; the tag is the field version, a digest goes into containerSHA"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([^\\\\s/@]+/)*[^\\\\s/@:]+$') || self.matches('^(([a-zA-Z0-9]([-.a-zA-Z0-9]*[a-zA-Z0-9])?|[[][0-9a-fA-F:]+[]])(:[0-9]+)?/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*$')",message="must be [host[:port]/]path, the path in lower-case letters and digits, with . _ or - between them"
 	Image string `json:"image"`
 
 	// Version is a semantic version, also the image's tag. Set by people. Required.
