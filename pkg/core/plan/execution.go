@@ -197,6 +197,9 @@ func (t *turn) watchTrouble(name string, e Execution) {
 	t.p.wakeAt(at)
 }
 
+// longestTimeout bounds what a package may ask for: a pod's deadline has no more than 31 bits of seconds.
+const longestTimeout = 10 * 365 * 24 * time.Hour
+
 // timeoutOf is the bound of a phase: that of its package for each of its stages.
 func (t *turn) timeoutOf(name string, phase Phase) time.Duration {
 	limit := t.p.in.Settings.StageTimeout
@@ -207,6 +210,7 @@ func (t *turn) timeoutOf(name string, phase Phase) time.Duration {
 	if def.StageTimeout != nil {
 		limit = *def.StageTimeout
 	}
+	limit = min(limit, longestTimeout)
 	if phase == PhaseInstall {
 		limit *= 2
 	}

@@ -288,3 +288,17 @@ func TestWhatIsNotAdoptedIsNotSwept(t *testing.T) {
 	w.settle()
 	require.Equal(t, plan.NotAdopted, w.reason("tune", "n01").Code)
 }
+
+// A time limit that is longer than a pod can have, or a clock can count, is a long one.
+func TestATimeLimitOfCenturies(t *testing.T) {
+	w := newWorld(t, 1)
+	long := reboot(pkg("tuning", "1.0.0"))
+	w.nodeWright("tune", budgetOnly(1), long)
+	w.in.NodeWrights[0].Desired.Packages[0].StageTimeout = new(2562047 * time.Hour)
+	w.settle()
+	require.Equal(t, plan.Complete, w.reason("tune", "n01").Code)
+	for _, s := range w.specs {
+		require.Positive(t, s.Timeout)
+		require.LessOrEqual(t, s.Timeout.Seconds(), float64(1<<31-1))
+	}
+}
