@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -69,6 +70,9 @@ func addRecord(out *plan.Node, reader *noderecord.Reader, name, value string) {
 	switch {
 	case err != nil:
 		out.Malformed = put(out.Malformed, name, err.Error())
+		if newer := (*noderecord.NewerError)(nil); errors.As(err, &newer) {
+			out.Newer = append(out.Newer, name)
+		}
 	case found:
 		out.Records = put(out.Records, reader.Word(name), record)
 	}

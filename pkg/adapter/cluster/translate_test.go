@@ -37,13 +37,18 @@ func TestNodeView(t *testing.T) {
 			fleetv1.RecordKey("good"):    noderecord.Encode(noderecord.Record{Node: "uid", Round: 2}),
 			fleetv1.RecordKey("earlier"): noderecord.Encode(noderecord.Record{Node: "another machine", Round: 9}),
 			fleetv1.RecordKey("bad"):     "{",
-			nwv1.CordonKey("b"):          "true", nwv1.CordonKey("a"): "true", nwv1.CordonKey("no"): "false",
+			fleetv1.RecordKey("newer"):   `{"schema":2,"node":"uid"}`,
+			fleetv1.VerbKey("regate"):    "1", fleetv1.VerbKey("other"): "1",
+			nwv1.CordonKey("b"): "true", nwv1.CordonKey("a"): "true", nwv1.CordonKey("no"): "false",
 		},
 	}}
 	got := NodeView(node)
 	require.Equal(t, int64(2), got.Records["good"].Round)
 	require.Len(t, got.Records, 1, "a record of an earlier machine of the name counts for nothing")
-	require.Equal(t, map[string]string{"bad": "read record: unexpected end of JSON input"}, got.Malformed)
+	require.Equal(t, "read record: unexpected end of JSON input", got.Malformed["bad"])
+	require.Contains(t, got.Malformed["newer"], "of a newer version of Fleetwright")
+	require.Equal(t, []string{"newer"}, got.Newer)
+	require.Equal(t, map[string]string{"regate": "1"}, got.Requests)
 	require.Equal(t, []string{"a", "b"}, got.CordonOwners)
 	require.False(t, got.Ready)
 }

@@ -10,6 +10,19 @@ import (
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 )
 
+// Schema numbers what the fields of a record mean. It grows when a version changes what one means, or writes one that no other
+// may overlook; fields that others may overlook need no new number (see EncodeOver). A record without a number is from before
+// there were any, and means what 1 means. A version reads its own number and the one before.
+const Schema = 1
+
+// NewerError is a record whose number this version does not know. What it says must not be guessed at.
+type NewerError struct{ Schema int64 }
+
+// Error is one sentence that says what to do.
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("the record has schema %d, of a newer version of Fleetwright; this one reads up to %d: upgrade the reconciler again", e.Schema, Schema)
+}
+
 // Decode reads one annotation value. A record of another node UID yields found = false: the node was re-created, and
 // nothing of the old one holds.
 //
@@ -31,6 +44,7 @@ func Decode(value string, node types.UID) (r Record, found bool, err error) {
 
 // text is a record whose packages are not decoded yet.
 type text struct {
+	Schema int64 `json:"schema"`
 	Record
 	Packages json.RawMessage `json:"packages"`
 }
@@ -41,9 +55,28 @@ func decodeText(value string, node types.UID) (t text, found bool, err error) {
 		return text{}, false, nil
 	}
 	if err := json.Unmarshal([]byte(value), &t); err != nil {
-		return text{}, false, fmt.Errorf("read record: %w", err)
+		return text{}, false, fmt.Errorf("read record: %w", newerOr(err, value))
 	}
-	return t, t.Node == node, nil
+	switch {
+	case t.Node != node:
+		return text{}, false, nil
+	case t.Schema > Schema:
+		return text{}, false, fmt.Errorf("read record: %w", &NewerError{t.Schema})
+	case t.Schema < 0:
+		return text{}, false, fmt.Errorf("read record: schema is %d; it counts from 0", t.Schema)
+	}
+	return t, true, nil
+}
+
+// newerOr is why a text cannot be read: a newer version may write other kinds of values.
+func newerOr(err error, value string) error {
+	var t struct {
+		Schema int64 `json:"schema"`
+	}
+	if json.Unmarshal([]byte(value), &t) == nil && t.Schema > Schema {
+		return &NewerError{t.Schema}
+	}
+	return err
 }
 
 func (t text) packages() (out map[string]Package, err error) {
@@ -55,11 +88,13 @@ func (t text) packages() (out map[string]Package, err error) {
 
 // Encode is the annotation value of a record. Equal records have equal values.
 func Encode(r Record) string {
-	data, err := json.Marshal(r)
-	if err != nil { // plain data always marshals
-		panic(fmt.Sprintf("write record: %v", err))
-	}
-	return string(data)
+	return string(encoded(numbered{Schema, r}))
+}
+
+// numbered is a record as it is written.
+type numbered struct {
+	Schema int `json:"schema"`
+	Record
 }
 
 // Annotations are the node annotations that a record stands for: our own record and NVIDIA's mirrors of it.

@@ -20,6 +20,7 @@ func EncodeOver(old string, r Record) string {
 	var packages map[string]map[string]json.RawMessage
 	_ = json.Unmarshal(was["packages"], &packages) // none: nothing to keep
 	kept, found := unknown(was, reflect.TypeFor[Record]()), false
+	delete(kept, "schema")
 	inPackages := map[string]map[string]json.RawMessage{}
 	for name := range r.Packages {
 		if k := unknown(packages[name], reflect.TypeFor[Package]()); len(k) > 0 {
@@ -34,7 +35,7 @@ func EncodeOver(old string, r Record) string {
 
 // merged writes a record with more fields.
 func merged(r Record, more map[string]json.RawMessage, inPackages map[string]map[string]json.RawMessage) string {
-	out := fieldsOf(r)
+	out := fieldsOf(numbered{Schema, r})
 	packages := map[string]json.RawMessage{}
 	for name, p := range r.Packages {
 		fields := fieldsOf(p)

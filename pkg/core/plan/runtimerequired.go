@@ -158,9 +158,9 @@ func (v *view) isNew(m *member) bool {
 func (m *member) mayBeGated() bool { return m.selected && !m.excluded.is(Ignored) }
 
 // gatesAgain: somebody asks for the taint, or a reboot undid what the node was complete with. Where nothing has to run the taint
-// would go at once.
+// would go at once. A record that cannot be read is replaced in the write that sets it.
 func (v *view) gatesAgain(m *member) bool {
-	return m.asked != nil && (m.asked.regate || m.asked.rebooted && v.nw.Spec.AutoTaintNewNodes) && m.mayBeGated() && !m.complete()
+	return m.asked != nil && (m.asked.regate || m.asked.rebooted && v.nw.Spec.AutoTaintNewNodes) && m.mayBeGated() && !m.complete() && m.malformed() == ""
 }
 
 // gate taints a node before anything else happens to it. One that is new has to be free of workloads.

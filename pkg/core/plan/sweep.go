@@ -57,6 +57,7 @@ func leftBehind(n *Node, known map[string]bool) []string {
 			out = append(out, name)
 		}
 	}
+	out = slices.DeleteFunc(out, func(name string) bool { return slices.Contains(n.Newer, name) }) // it says what this version cannot read
 	slices.Sort(out)
 	return slices.Compact(out)
 }

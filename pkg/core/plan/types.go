@@ -109,6 +109,8 @@ type Node struct {
 	Records map[string]noderecord.Record
 	// Malformed holds what was wrong with a record that cannot be read, by NodeWright name.
 	Malformed map[string]string
+	// Newer are those of them that a newer version wrote.
+	Newer []string
 	// Unadopted are the NodeWrights of which NVIDIA's operator left state here, and we have no record, sorted.
 	Unadopted []string
 	// Requests are the values of the verb annotations on the node, by verb; see package verb.

@@ -90,3 +90,29 @@ func TestFieldReport_IN05_AnotherVersionGoesOnWhereThisOneWas(t *testing.T) {
 		require.EqualValues(t, 1, w.status("tune").Round, "it is the same round")
 	}
 }
+
+// TestFieldReport_IN05_ARecordOfANewerVersionHoldsItsNode: after a roll back over a change of the records nothing runs on a guess: the
+// node waits and says why, the others go on, and the record stays also when its NodeWright goes.
+func TestFieldReport_IN05_ARecordOfANewerVersionHoldsItsNode(t *testing.T) {
+	w := newWorld(t, 2)
+	w.nodeWright("tune", budgetOnly(2), pkg("tuning", "1.0.0"))
+	w.settle()
+	w.ranSince()
+	n := w.nodes["n01"]
+	_, _, err := noderecord.Decode(`{"schema":2,"node":"uid-n01"}`, n.UID)
+	require.Error(t, err)
+	n.Records, n.Malformed, n.Newer = map[string]noderecord.Record{}, map[string]string{"tune": err.Error()}, []string{"tune"}
+	n.CordonOwners, n.Unschedulable = []string{"tune"}, true
+	w.nodeWright("tune", nil, pkg("tuning", "2.0.0"))
+	w.settle()
+	require.Empty(t, w.ran["n01"])
+	require.Equal(t, []string{"tuning upgrade", "tuning config"}, w.ran["n02"])
+	r := w.reason("tune", "n01")
+	require.Equal(t, plan.RecordUnreadable, r.Code)
+	require.Contains(t, r.Message, "of a newer version of Fleetwright")
+	w.log = nil
+	w.deleteNodeWright("tune")
+	w.settle()
+	require.NotContains(t, w.log, "Release tune/n01", "what the newer version knows of the host is not thrown away")
+	require.Contains(t, n.Malformed, "tune")
+}

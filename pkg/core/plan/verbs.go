@@ -398,6 +398,9 @@ func (p *pass) replaceRecord(v *view, m *member) {
 	if seen, had := m.node.Records[v.nw.Name]; had {
 		d.Before = &seen
 	}
+	if m.asked.regate && len(p.runtimeTaints(m.node)) == 0 {
+		d.Taint = &p.in.Settings.RuntimeRequiredTaint
+	}
 	m.decide(d)
 }
 
