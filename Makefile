@@ -16,7 +16,7 @@ REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/...
 
 .PHONY: help
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: ## Build the programs into bin/
@@ -75,6 +75,13 @@ control-plane: ## Build the control plane of tests and demo into its cache, and 
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./pkg/core/plan/... ./pkg/adapter/overlay/...
+
+# CLUSTER is how many nodes and pods there are: make bench-cluster CLUSTER=1000/10000
+CLUSTER ?= 5000/50000
+
+.PHONY: bench-cluster
+bench-cluster: control-plane ## Measure memory and first action in a cluster of 5000 nodes and 50 000 pods (minutes; CLUSTER=1000/10000)
+	FLEETWRIGHT_CLUSTER=$(CLUSTER) go test -count=1 -v -timeout 2h -run TestFieldReport_AC06 ./test/rollout
 
 .PHONY: lint
 lint: ## Check format, vet, staticcheck, and the layers between packages

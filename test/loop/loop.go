@@ -66,6 +66,9 @@ func New(config *rest.Config, namespace string, out io.Writer) (*Loop, error) {
 	return &Loop{Rollout: loop, Observer: observer, caches: caches, broadcaster: broadcaster}, nil
 }
 
+// Cached reads what the loop keeps of the cluster, once Run runs.
+func (l *Loop) Cached() client.Reader { return l.caches }
+
 // Run leads until ctx ends or another loop takes over the ledger, which is an error. A Loop runs once.
 func (l *Loop) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -106,19 +106,27 @@ func rebooting(pod *corev1.Pod) bool {
 	return false
 }
 
-// newWorld makes a world with the chart installed, no nodes, and no reconciler running.
-func newWorld(t *testing.T) *world {
+// installed is the control plane, with the chart installed.
+func installed(t *testing.T) (*cluster.Cluster, *rest.Config) {
 	t.Helper()
 	c := cluster.Shared(t)
-	scheme, err := adapter.Scheme()
-	require.NoError(t, err)
 	config := c.Config()
+	var err error
 	install.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		err = chart.Apply(ctx, config, namespace, map[string]any{"replicas": 0})
 	})
 	require.NoError(t, err, "install the chart")
+	return c, config
+}
+
+// newWorld makes a world with the chart installed, no nodes, and no reconciler running.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c, config := installed(t)
+	scheme, err := adapter.Scheme()
+	require.NoError(t, err)
 	admin, err := client.New(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	kube, err := kubernetes.NewForConfig(config)
