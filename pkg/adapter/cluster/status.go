@@ -85,18 +85,25 @@ func (s *Statuses) Finalize(ctx context.Context, change plan.FinalizerChange) (g
 func (s *Statuses) Write(ctx context.Context, old *nwv1.NodeWright, status nwv1.NodeWrightStatus) error {
 	next := old.DeepCopy()
 	next.Status = status
-	// The patch names the UID, so that an object that was made anew under the name is not written to.
-	base := old.DeepCopy()
-	base.UID = ""
-	err := s.writer.Status().Patch(ctx, next, client.MergeFrom(base), client.FieldOwner(fleetv1.FieldManager))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	// The patch names the version: the API server does not compare the UID here, and an object that was made anew under the name
+	// would get the status of the one before, complete perhaps.
+	patch := client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})
+	err := s.writer.Status().Patch(ctx, next, patch, client.FieldOwner(fleetv1.FieldManager))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && s.replaced(ctx, old) {
 		return nil
 	}
-	if err != nil {
+	if err != nil { // other conflicts too: nothing else may ever wake the loop to write it again
 		return fmt.Errorf("write status of nodewright %s: %w", old.Name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.written[next.UID] = next
 	return nil
+}
+
+// replaced reports whether the object is gone, with another one of its name or none.
+func (s *Statuses) replaced(ctx context.Context, old *nwv1.NodeWright) bool {
+	now := &nwv1.NodeWright{}
+	err := s.writer.Get(ctx, client.ObjectKeyFromObject(old), now)
+	return apierrors.IsNotFound(err) || err == nil && now.UID != old.UID
 }
