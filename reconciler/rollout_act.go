@@ -74,6 +74,9 @@ func (r *Rollout) do(ctx context.Context, d plan.Decision) error {
 	log := r.Log.With("nodewright", d.NodeWright, "node", d.Node, "action", string(d.Action))
 	switch {
 	case err != nil:
+		if e, ok := report.GateFailedEvent(d, err); ok {
+			r.Events.Emit(e)
+		}
 		return fmt.Errorf("%s node %s for nodewright %s: %w", d.Action, d.Node, d.NodeWright, err)
 	case outcome.Conflict:
 		log.Debug("the node changed since the plan; it is planned again", "detail", outcome.Detail)

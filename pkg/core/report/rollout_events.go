@@ -28,6 +28,7 @@ const (
 	EventReleased        = "Released"
 	EventGated           = "Gated"
 	EventUngated         = "Ungated"
+	EventAutoTaint       = "AutoTaint"
 	EventAskedFor        = "AskedFor"
 	EventRequestRefused  = "RequestRefused"
 	EventReset           = "Reset"
@@ -136,6 +137,18 @@ func AskedEvent(d plan.Decision) (e RolloutEvent, found bool) {
 		About: Object{"Node", d.Node, d.NodeUID}, Related: &related, Reason: EventAskedFor, Action: ActionExecute,
 		Note: cut("nodewright "+d.NodeWright+": "+d.Asked, maxNote),
 	}, d.Asked != ""
+}
+
+// GateFailedEvent warns of a node that does not get the runtime-required taint: until it does, workloads may come to it.
+func GateFailedEvent(d plan.Decision, err error) (e RolloutEvent, found bool) {
+	if d.Taint == nil {
+		return RolloutEvent{}, false
+	}
+	related := NodeWrightObject(d.NodeWright, d.NodeWrightUID)
+	return RolloutEvent{
+		About: Object{"Node", d.Node, d.NodeUID}, Related: &related, Warning: true, Reason: EventAutoTaint, Action: ActionExecute,
+		Note: cut("the taint "+d.Taint.ToString()+" cannot be set, and nothing begins before it is: "+APIAnswer(err), maxNote),
+	}, true
 }
 
 // DriftEvents say which packages a check did not find as they should be, and which it found so again.
