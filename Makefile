@@ -10,13 +10,13 @@ ARGS ?=
 RUN ?=
 GO_TEST := go test $(if $(RUN),-run '$(RUN)')
 # Packages whose tests need nothing but Go and git.
-UNIT := ./pkg/... ./cmd/... ./reconciler/... ./schema/... ./charts/... ./docs/... ./test/arch/... ./test/example/... ./test/docs/... ./test/gitserver/... ./test/protocol/... ./test/history/...
+UNIT := ./pkg/... ./cmd/... ./reconciler/... ./schema/... ./charts/... ./docs/... ./test/arch/... ./test/example/... ./test/docs/... ./test/gitserver/... ./test/protocol/... ./test/history/... ./test/realnode/...
 # Packages whose tests talk to a real API server.
 REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/... ./test/rollout/... ./test/delivery/...
 
 .PHONY: help
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: ## Build the programs into bin/
@@ -59,6 +59,12 @@ crash: control-plane ## Kill the reconciler at every write of a lifecycle, and d
 soak: control-plane ## Disturb 100 nodes in 10 000 random ways, then let everything converge (about an hour; SEED=7 STEPS=2000 NODES=30)
 	FLEETWRIGHT_SOAK_SEED=$(or $(filter-out 0,$(SEED)),$$RANDOM) FLEETWRIGHT_SOAK_STEPS=$(or $(STEPS),10000) FLEETWRIGHT_SOAK_NODES=$(or $(NODES),100) \
 		go test -count=1 -v -timeout 4h ./test/soak
+
+# REQUIRE=1 fails where the suite would skip.
+.PHONY: e2e
+e2e: build ## Play the whole product on two real nodes (Linux and root; says which Debian packages it needs)
+	go run ./test/images -out bin/images -tag e2e agent
+	FLEETWRIGHT_E2E_BIN=$(CURDIR)/bin FLEETWRIGHT_E2E_REQUIRE=$(REQUIRE) go test -count=1 -v -timeout 40m ./test/e2e
 
 .PHONY: histories
 histories: ## Hold the planner to the naive reference on 100 000 random histories (about 100 CPU seconds)

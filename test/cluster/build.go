@@ -25,31 +25,54 @@ const kubernetesVersion = "v1.36.3"
 // moduleDir is where the program's sources are, below the root of this repository.
 const moduleDir = "test/cluster/controlplane"
 
+// program is one of the programs that are built from the module of Kubernetes.
+type program struct {
+	file string // its name in the cache
+	dir  string // of its main package, below the module
+	what string // as users read it
+	cost string // of the first build
+}
+
+var (
+	controlPlane = program{
+		file: "controlplane", dir: ".", what: "Kubernetes control plane for tests",
+		cost: "about 20 CPU minutes, 80 MB of downloads, 2-3 GB of Go build cache",
+	}
+	kubelet = program{
+		file: "kubelet", dir: "kubelet", what: "kubelet for tests",
+		cost: "about 4 CPU minutes where the control plane is built already, 20 more where it is not",
+	}
+)
+
 // Build makes sure that the control plane's program exists and returns its path. The first call compiles Kubernetes:
 // about 20 minutes of CPU time, 80 MB of downloads and 2 to 3 GB in Go's build cache, once; log then says so. Later
 // calls return at once, until the program's sources, its dependencies or the Go version change. Two processes that
 // call it at the same time build once. It needs the go command and a checkout of this repository around the working
 // directory.
-func Build(ctx context.Context, log io.Writer) (string, error) {
+func Build(ctx context.Context, log io.Writer) (string, error) { return controlPlane.build(ctx, log) }
+
+// BuildKubelet is like Build, for the kubelet of the same version. It shares most of the control plane's compiled packages.
+func BuildKubelet(ctx context.Context, log io.Writer) (string, error) { return kubelet.build(ctx, log) }
+
+func (p program) build(ctx context.Context, log io.Writer) (string, error) {
 	source, err := findSource()
 	if err != nil {
 		return "", err
 	}
-	key, err := sourceKey(ctx, source)
+	key, err := p.sourceKey(ctx, source)
 	if err != nil {
 		return "", err
 	}
-	cache, err := cacheDir()
+	cache, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(cache, "controlplane-"+key, "controlplane")
+	binary := filepath.Join(cache, p.file+"-"+key, p.file)
 	if isFile(binary) {
 		return binary, nil
 	}
-	fmt.Fprintf(log, "The Kubernetes control plane for tests is not in the cache. Building it once into\n  %s\n"+
-		"First time: about 20 CPU minutes, 80 MB of downloads, 2-3 GB of Go build cache. Choose another place with %s.\n",
-		binary, CacheEnv)
+	fmt.Fprintf(log, "The %s is not in the cache. Building it once into\n  %s\nFirst time: %s. Choose another place with %s.\n",
+		p.what, binary, p.cost, CacheEnv)
 	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"))
 	if err != nil {
 		return "", err
@@ -59,15 +82,15 @@ func Build(ctx context.Context, log io.Writer) (string, error) {
 		return binary, nil
 	}
 	begin := time.Now()
-	if err := compile(ctx, source, binary, log); err != nil {
+	if err := p.compile(ctx, source, binary, log); err != nil {
 		return "", err
 	}
-	fmt.Fprintf(log, "Built the control plane in %s.\n", time.Since(begin).Round(time.Second))
+	fmt.Fprintf(log, "Built the %s in %s.\n", p.what, time.Since(begin).Round(time.Second))
 	return binary, nil
 }
 
 // compile builds beside the final name and renames, so that an interrupted build leaves no half program.
-func compile(ctx context.Context, source, binary string, log io.Writer) error {
+func (p program) compile(ctx context.Context, source, binary string, log io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
 		return fmt.Errorf("make cache directory: %w", err)
 	}
@@ -78,7 +101,7 @@ func compile(ctx context.Context, source, binary string, log io.Writer) error {
 	// apply to this foreign module.
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-mod=readonly", "-race=false", "-tags=",
 		"-buildvcs=false", "-ldflags=-s -w"+pkg+"gitVersion="+kubernetesVersion+pkg+"gitMajor="+major+pkg+"gitMinor="+minor,
-		"-o", partial, ".")
+		"-o", partial, "./"+p.dir)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOWORK=off", "PWD="+source)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -86,12 +109,12 @@ func compile(ctx context.Context, source, binary string, log io.Writer) error {
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("build control plane: stopped before it was done (%w); finished packages stay in Go's build cache, so run it again", ctx.Err())
+			return fmt.Errorf("build %s: stopped before it was done (%w); finished packages stay in Go's build cache, so run it again", p.file, ctx.Err())
 		}
-		return fmt.Errorf("build control plane in %s: %w", source, err)
+		return fmt.Errorf("build %s in %s: %w", p.file, source, err)
 	}
 	if err := os.Rename(partial, binary); err != nil {
-		return fmt.Errorf("keep control plane: %w", err)
+		return fmt.Errorf("keep %s: %w", p.file, err)
 	}
 	return nil
 }
@@ -125,7 +148,7 @@ func findSource() (string, error) {
 }
 
 // sourceKey names a build by everything that decides its result: sources, go.mod, go.sum, Go version and platform.
-func sourceKey(ctx context.Context, source string) (string, error) {
+func (p program) sourceKey(ctx context.Context, source string) (string, error) {
 	h := sha256.New()
 	// The go command reads the toolchain line of the module, so ask it there.
 	version := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOOS", "GOARCH")
@@ -135,21 +158,42 @@ func sourceKey(ctx context.Context, source string) (string, error) {
 		return "", fmt.Errorf("ask go for its version: %w", err)
 	}
 	fmt.Fprintf(h, "%s%s\n", out, kubernetesVersion)
-	entries, err := os.ReadDir(source)
-	if err != nil {
-		return "", fmt.Errorf("read control plane sources: %w", err)
+	inputs := []string{source}
+	if p.dir != "." { // it shares nothing with the main package above it but the dependencies
+		inputs = []string{filepath.Join(source, "go.mod"), filepath.Join(source, "go.sum"), filepath.Join(source, p.dir)}
 	}
-	for _, e := range entries {
-		if !isBuildInput(e.Name()) {
-			continue
+	for _, input := range inputs {
+		if err := addInput(h, input); err != nil {
+			return "", fmt.Errorf("read sources of %s: %w", p.file, err)
 		}
-		b, err := os.ReadFile(filepath.Join(source, e.Name()))
-		if err != nil {
-			return "", fmt.Errorf("read control plane sources: %w", err)
-		}
-		fmt.Fprintf(h, "%s %d\n%s", e.Name(), len(b), b)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// addInput hashes a file, or the files of a directory that decide what is built.
+func addInput(h io.Writer, path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return addFile(h, path)
+	}
+	for _, e := range entries {
+		if e.IsDir() || !isBuildInput(e.Name()) {
+			continue
+		}
+		if err := addFile(h, filepath.Join(path, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addFile(h io.Writer, path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(h, "%s %d\n%s", filepath.Base(path), len(b), b)
+	return nil
 }
 
 func isBuildInput(name string) bool {
@@ -163,7 +207,8 @@ func isBuildInput(name string) bool {
 	return false
 }
 
-func cacheDir() (string, error) {
+// CacheDir is where built programs are kept: see CacheEnv. It is made if it is missing.
+func CacheDir() (string, error) {
 	dir := os.Getenv(CacheEnv)
 	if dir == "" {
 		base, err := os.UserCacheDir()

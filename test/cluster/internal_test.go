@@ -77,7 +77,7 @@ func TestBuild_KeyFollowsTheSources(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-		key, err := sourceKey(t.Context(), dir)
+		key, err := controlPlane.sourceKey(t.Context(), dir)
 		require.NoError(t, err)
 		return key
 	}
@@ -88,10 +88,27 @@ func TestBuild_KeyFollowsTheSources(t *testing.T) {
 	require.NotEqual(t, second, write("audit-policy.yaml", "x"), "what is embedded is")
 }
 
+func TestBuildKubelet_KeyFollowsItsOwnSources(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "kubelet"), 0o700))
+	write := func(name, content string) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+		key, err := kubelet.sourceKey(t.Context(), dir)
+		require.NoError(t, err)
+		return key
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), nil, 0o600))
+	first := write("go.mod", "module m\n\ngo 1.26.0\n")
+	require.Equal(t, first, write("main.go", "package main"), "the control plane's sources are no part of it")
+	second := write("kubelet/main.go", "package main")
+	require.NotEqual(t, first, second)
+	require.NotEqual(t, second, write("go.mod", "module m\n\ngo 1.26.1\n"), "its dependencies are")
+}
+
 func TestBuild_ReturnsAtOnceWhatIsInTheCache(t *testing.T) {
 	source, err := findSource()
 	require.NoError(t, err)
-	key, err := sourceKey(t.Context(), source)
+	key, err := controlPlane.sourceKey(t.Context(), source)
 	require.NoError(t, err)
 	cache := t.TempDir()
 	t.Setenv(CacheEnv, cache)

@@ -97,7 +97,7 @@ var oursRegexp = regexp.MustCompile(`^(nodewright\.nvidia\.com|fleetwright\.dev)
 func TestMakeTargetsOfThePagesExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
-	used := regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)")
+	used := regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z0-9-]*)")
 	for name, page := range pages(t) {
 		for _, m := range used.FindAllStringSubmatch(page, -1) {
 			require.Regexp(t, "(?m)^"+m[1]+":", string(makefile), "%s names the target %s", name, m[1])

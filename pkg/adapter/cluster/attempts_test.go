@@ -134,6 +134,38 @@ func TestPodThatNoKubeletTakes(t *testing.T) {
 	require.Zero(t, at)
 }
 
+// A kubelet that cannot make a pod's sandbox (no network, a volume that is not there, a broken runtime) says no reason in the
+// pod's status; without a look at the time it reads as work.
+func TestPodWithoutASandbox(t *testing.T) {
+	begun := start.Time
+	e := plan.Execution{Name: "job", State: plan.ExecutionPending, Created: begun}
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.Spec.NodeName, pod.Status.Phase, pod.Status.StartTime = "ns", "pod", "node-1", corev1.PodPending, &start
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
+	got, at := untouched(e, []*corev1.Pod{pod}, "ns", begun.Add(59*time.Second))
+	require.Empty(t, got.Trouble, "it takes a moment")
+	require.Equal(t, begun.Add(time.Minute), at)
+	got, at = untouched(e, []*corev1.Pod{pod}, "ns", begun.Add(time.Minute))
+	require.Equal(t, plan.PodNotAcknowledged, got.Trouble)
+	require.Equal(t, "the kubelet has taken pod ns/pod and cannot start it: a volume, the network or the container runtime fails; its events say why",
+		got.TroubleMessage)
+	require.Zero(t, at)
+	for name, change := range map[string]func(*corev1.Pod){
+		"its image is being pulled":     func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionTrue },
+		"an older kubelet does not say": func(p *corev1.Pod) { p.Status.Conditions = nil },
+		"it has run": func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		},
+	} {
+		other := pod.DeepCopy()
+		change(other)
+		got, at = untouched(e, []*corev1.Pod{other}, "ns", begun.Add(time.Hour))
+		require.Empty(t, got.Trouble, name)
+		require.Zero(t, at, name)
+	}
+}
+
 // A container that fails again and again is named with its last exit code.
 func TestTroubleOfACrashLoop(t *testing.T) {
 	job := BuildJob(installSpec(), testNode(), testSettings())

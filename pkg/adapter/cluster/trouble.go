@@ -49,37 +49,48 @@ func trouble(pod *corev1.Pod) (plan.Code, string) {
 	return "", ""
 }
 
-// unheard is how long a Job may be without a pod, and a pod that is bound without an answer of its kubelet, before that is a
-// trouble of its own.
+// unheard is how long a Job may be without a pod, a pod that is bound without an answer of its kubelet, and a pod that was taken
+// without a place to run in, before that is a trouble of its own.
 const unheard = time.Minute
 
-// untouched says so where nothing makes a pod of a Job, or no kubelet takes the pod. at is when it will be a trouble if nothing
+// untouched says so where nothing makes a pod of a Job, or no kubelet takes the pod or can start it. at is when it will be a trouble if nothing
 // happens; zero: it is one, or none. Both last until the stage's timeout and are no fault of the package.
 func untouched(e plan.Execution, pods []*corev1.Pod, namespace string, now time.Time) (out plan.Execution, at time.Time) {
 	if e.Ended() || e.Suspended || e.Trouble != "" {
 		return e, time.Time{}
 	}
-	pod := newest(pods)
+	pod, code, message := newest(pods), plan.PodNotAcknowledged, ""
 	switch {
 	case pod == nil:
-		at = e.Created.Add(unheard)
+		at, code = e.Created.Add(unheard), plan.NoPod
+		message = fmt.Sprintf("no pod is made of Job %s/%s: a quota, the PriorityClass or pod security may forbid it; its events say why",
+			namespace, e.Name)
 	case unacknowledged(pod):
 		at = boundAt(pod).Add(unheard)
+		message = fmt.Sprintf("pod %s/%s is bound to the node, and its kubelet does not start it", pod.Namespace, pod.Name)
+	case placeless(pod):
+		at = pod.Status.StartTime.Add(unheard)
+		message = fmt.Sprintf("the kubelet has taken pod %s/%s and cannot start it: a volume, the network or the container runtime fails; its events say why",
+			pod.Namespace, pod.Name)
 	default:
 		return e, time.Time{}
 	}
 	if now.Before(at) {
 		return e, at
 	}
-	if pod == nil {
-		e.Trouble = plan.NoPod
-		e.TroubleMessage = fmt.Sprintf("no pod is made of Job %s/%s: a quota, the PriorityClass or pod security may forbid it; its events say why",
-			namespace, e.Name)
-		return e, time.Time{}
-	}
-	e.Trouble = plan.PodNotAcknowledged
-	e.TroubleMessage = fmt.Sprintf("pod %s/%s is bound to the node, and its kubelet does not start it", pod.Namespace, pod.Name)
+	e.Trouble, e.TroubleMessage = code, message
 	return e, time.Time{}
+}
+
+// placeless: the kubelet has not made the pod's sandbox, and says so (from Kubernetes 1.29 on). Nothing of the pod has run, and
+// no image is pulled yet; the pod's status tells no reason.
+func placeless(pod *corev1.Pod) bool {
+	if pod.Status.StartTime == nil || pod.Status.Phase != corev1.PodPending || begun(pod) {
+		return false
+	}
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
+	})
 }
 
 // unacknowledged: a kubelet that takes a pod writes its start time before anything else.
