@@ -78,7 +78,7 @@ func (a *Agent) interrupt(ctx context.Context, arg string) Result {
 	}
 	switch req.Type {
 	case interruptService:
-		return a.commands(ctx, req.Type, restartServices(req.Services))
+		return a.restartServices(ctx, req.Services)
 	case interruptAllService:
 		return a.restartAll(ctx)
 	}
@@ -105,82 +105,14 @@ type hostCommand []string
 
 func systemctl(args ...string) hostCommand { return append(hostCommand{"systemctl"}, args...) }
 
-// restartServices reloads units, because a package may have changed them, restarts one after the other, and verifies each.
-func restartServices(services []string) []hostCommand {
-	list := []hostCommand{systemctl("daemon-reload")}
-	for _, s := range services {
-		list = append(list, systemctl("restart", s))
-	}
-	for _, s := range services {
-		list = append(list, systemctl("is-active", "--quiet", s))
-	}
-	return list
-}
-
-// keepRunning are services that "restart all" leaves alone: without them the machine loses its bus, its sessions or its log, and
-// what they configure is read again by daemon-reload or at the next boot.
-var keepRunning = []string{"dbus", "dbus-broker", "systemd-", "getty@", "serial-getty@", "user@", "user-runtime-dir@", "polkit"}
-
-// restartAll restarts every running service but those in keepRunning, in one transaction, so that systemd keeps their order.
-func (a *Agent) restartAll(ctx context.Context) Result {
-	var listed bytes.Buffer
-	list := systemctl("list-units", "--type=service", "--state=running", "--plain", "--no-legend", "--no-pager")
-	if r := a.hostRun(ctx, list, &listed); r.Outcome != Succeeded {
-		return r
-	}
-	services := runningServices(listed.String())
-	if len(services) == 0 {
-		return a.commands(ctx, interruptAllService, []hostCommand{systemctl("daemon-reload")})
-	}
-	commands := []hostCommand{systemctl("daemon-reload"), systemctl(append([]string{"restart"}, services...)...)}
-	for _, s := range services {
-		commands = append(commands, systemctl("is-active", "--quiet", s))
-	}
-	return a.commands(ctx, interruptAllService, commands)
-}
-
-func runningServices(listing string) []string {
-	var services []string
-	for line := range strings.Lines(listing) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || !strings.HasSuffix(fields[0], ".service") {
-			continue
-		}
-		keep := slices.ContainsFunc(keepRunning, func(prefix string) bool { return strings.HasPrefix(fields[0], prefix) })
-		if !keep {
-			services = append(services, fields[0])
-		}
-	}
-	slices.Sort(services)
-	return services
-}
-
-// commands runs a list, skipping what is marked as complete. The marker comes after the command: one that was cut short runs
-// again, because a service that restarts twice is better than one that never does. Looking (is-active) leaves no marker.
-func (a *Agent) commands(ctx context.Context, kind string, list []hostCommand) Result {
-	for i, c := range list {
-		name := fmt.Sprintf("%s_%d", kind, i)
-		looks := slices.Contains(c, "is-active")
-		if !looks && a.marked(name, complete) {
-			a.logf("%s was done before: skipped", strings.Join(c, " "))
-			continue
-		}
-		if r := a.hostRun(ctx, c, nil); r.Outcome != Succeeded {
-			return r
-		}
-		if looks {
-			continue
-		}
-		if err := a.mark(name, complete); err != nil {
-			return failed(err)
-		}
-	}
-	return Result{Outcome: Succeeded}
-}
-
 func (a *Agent) hostRun(ctx context.Context, c hostCommand, stdout *bytes.Buffer) Result {
 	text := strings.Join(c, " ")
-	a.logf("running %s", text)
+	if ctx.Err() != nil {
+		return Result{Outcome: Failed, Step: text, Message: text + " did not start: the agent was asked to stop"}
+	}
+	if stdout == nil { // what only looks, and looks again, would drown the rest
+		a.logf("running %s", text)
+	}
 	con := &console{out: a.Out, now: a.Now, step: c[0]}
 	out, errs := con.stream("out", nil), con.stream("err", nil)
 	cmd := host.Command{Path: c[0], Args: c[1:], Env: []string{"PATH=" + host.SearchPath, "LC_ALL=C"}, Stdout: out, Stderr: errs}
@@ -265,6 +197,7 @@ type markerKind string
 const (
 	complete markerKind = ".complete"
 	pending  markerKind = ".pending"
+	listed   markerKind = ".list" // what the interrupt is about, as it was at its beginning
 )
 
 func (a *Agent) marker(name string, kind markerKind) string {
@@ -276,6 +209,13 @@ func (a *Agent) marked(name string, kind markerKind) bool { return a.Root.Exists
 func (a *Agent) mark(name string, kind markerKind) error {
 	if err := a.Root.WriteFile(a.marker(name, kind), nil, 0o644); err != nil {
 		return fmt.Errorf("write marker of the interrupt: %w", err)
+	}
+	return nil
+}
+
+func (a *Agent) unmark(name string) error {
+	if err := a.Root.RemoveAll(a.marker(name, complete)); err != nil {
+		return fmt.Errorf("remove marker of the interrupt: %w", err)
 	}
 	return nil
 }

@@ -44,7 +44,13 @@ is-active)
   [ "$1" = --quiet ] && shift
   [ "$(cat "/run/units/$(unit "$1")/state" 2>/dev/null)" = active ] || exit 3
   ;;
-show) # show -p PROPERTY --value UNIT
+show) # show -p PROPERTY --value UNIT, or show --property=STATES UNIT
+  if [ "${1#--property=ActiveState,}" != "$1" ]; then
+    state=$(cat "/run/units/$(unit "$2")/state" 2>/dev/null)
+    [ "$state" = active ] || state=inactive
+    printf '%s\n' "ActiveState=$state" Result=success Type=simple NRestarts=0
+    exit 0
+  fi
   name=$(unit "$4")
   case "$2" in
   DropInPaths) cat "/run/units/$name/dropins" ;;
