@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -51,6 +52,8 @@ type lab struct {
 	git    *gitserver.Server
 	bin    string
 	begin  time.Time
+	// followed says that the Fleet exists.
+	followed bool
 }
 
 // open brings up control plane, machines, git server and reconciler, all empty.
@@ -77,7 +80,7 @@ func open(t *testing.T) *lab {
 	l.connect()
 	require.NoError(t, chart.Apply(t.Context(), nodes.Cluster.Config(), namespace, map[string]any{"replicas": 0}))
 	l.publish()
-	l.git, err = gitserver.New(t.TempDir(), gitserver.Options{})
+	l.git, err = gitserver.New(l.dir("git"), gitserver.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.git.Close() })
 	require.NoError(t, l.git.CreateRepo(repo))
@@ -87,6 +90,13 @@ func open(t *testing.T) *lab {
 }
 
 func (l *lab) machines() []*realnode.Machine { return []*realnode.Machine{l.one, l.two} }
+
+// dir makes a directory that the next run removes where this one cannot.
+func (l *lab) dir(name string) string {
+	dir := filepath.Join(l.nodes.Dir(), name)
+	require.NoError(l.t, os.MkdirAll(dir, 0o700))
+	return dir
+}
 
 // say is what a person who waits for the test reads.
 func (l *lab) say(format string, args ...any) {
@@ -141,10 +151,10 @@ func (l *lab) run(program string, args ...string) string {
 func (l *lab) startReconciler() {
 	account, err := chart.ReconcilerConfig(l.t.Context(), l.nodes.Cluster.Config(), namespace)
 	require.NoError(l.t, err)
-	dir := l.t.TempDir()
+	dir := l.dir("reconciler")
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	require.NoError(l.t, testcluster.WriteKubeconfig(kubeconfig, account))
-	log, err := os.Create(filepath.Join(l.nodes.Dir(), "reconciler.log"))
+	log, err := os.Create(filepath.Join(dir, "reconciler.log"))
 	require.NoError(l.t, err)
 	cmd := exec.Command(filepath.Join(l.bin, "fleetwright-reconciler"), "--kubeconfig", kubeconfig, "--namespace", namespace,
 		"--agent-image", realnode.Registry+"/fleetwright/agent:e2e", "--metrics-address", "0", "--probe-address", "0",
@@ -169,26 +179,27 @@ func (l *lab) manifests() map[string]string {
 	return out
 }
 
-// push makes a commit and tells the reconciler to look, as a forge's webhook would.
+// push makes a commit and, but for the first one, tells the reconciler to look, as a forge's webhook would.
 func (l *lab) push(message string, change gitserver.Change) string {
 	change.Message = message
 	commit, err := l.git.Apply(repo, change)
 	require.NoError(l.t, err)
-	fleet := &fleetv1.Fleet{}
-	err = l.client.Get(l.t.Context(), client.ObjectKey{Namespace: namespace, Name: fleetName}, fleet)
-	if client.IgnoreNotFound(err) == nil && err != nil {
+	l.say("pushed %.7s: %s", commit, message)
+	if !l.followed {
 		object := &unstructured.Unstructured{} // as kubectl sends it: without the empty fields of our types
 		require.NoError(l.t, yaml.Unmarshal(fmt.Appendf(nil, fleetManifest, l.git.URL(repo)), object))
 		require.NoError(l.t, l.client.Create(l.t.Context(), object))
-		l.say("pushed %.7s: %s", commit, message)
+		l.followed = true
 		return commit
 	}
-	require.NoError(l.t, err)
-	patch := client.RawPatch("application/merge-patch+json",
-		fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, time.Now().Format(time.RFC3339Nano)))
-	require.NoError(l.t, l.client.Patch(l.t.Context(), fleet, patch))
-	l.say("pushed %.7s: %s", commit, message)
+	l.patchFleet(fmt.Sprintf(`{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, time.Now().Format(time.RFC3339Nano)))
 	return commit
+}
+
+func (l *lab) patchFleet(patch string) {
+	fleet := &fleetv1.Fleet{}
+	fleet.Namespace, fleet.Name = namespace, fleetName
+	require.NoError(l.t, l.client.Patch(l.t.Context(), fleet, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 const fleetManifest = `apiVersion: fleetwright.dev/v1alpha1

@@ -30,6 +30,7 @@ func TestPushesChangeRealMachines(t *testing.T) {
 	for _, m := range machines {
 		before[m.Name] = look(t, m)
 	}
+	l.addWorkload()
 	w := l.watch()
 	for _, c := range []struct {
 		name string
@@ -39,15 +40,16 @@ func TestPushesChangeRealMachines(t *testing.T) {
 		{"a broken push halts at the first node and says why", breakIt},
 		{"a revert heals it", revert},
 		{"a machine loses its power in the middle of a step", powerFailure},
-		{"a push takes everything off", takeOff},
 	} {
 		l.say("--- %s", c.name)
 		c.tell(l)
 	}
+	w.verdict(t)
+	l.say("--- a push takes everything off, from both machines at once")
+	takeOff(l)
 	for _, m := range machines {
 		require.Equal(t, before[m.Name], look(t, m), "%s is as it was before the first push", m.Name)
 	}
-	w.verdict(t)
 }
 
 // install is the first push: everything that the packages promise is on the machines, and everything that was done is told.
@@ -59,6 +61,7 @@ func install(l *lab) {
 	}
 	l.logsAndResults()
 	l.onceEach()
+	l.moved()
 }
 
 func (l *lab) installed(m *realnode.Machine) {
@@ -202,12 +205,16 @@ func powerFailure(l *lab) {
 	}
 }
 
-// takeOff removes both NodeWrights from the repository: uninstalling is what removes them from the cluster.
+// takeOff removes both NodeWrights from the repository: uninstalling is what removes them from the cluster. The same commit
+// widens the policy, and nobody caps the cluster any more, so both machines are at work.
 func takeOff(l *lab) {
 	empty, err := os.ReadFile("testdata/fleet/empty.yaml")
 	require.NoError(l.t, err)
+	wide := strings.NewReplacer("count: 1", "count: 2", "initialBatch: 1", "initialBatch: 2").Replace(l.manifests()["policy.yaml"])
+	l.patchFleet(`{"spec":{"disruption":null}}`)
 	l.push("Take everything off", gitserver.Change{
-		Files: map[string]string{"kustomization.yaml": string(empty)}, Delete: []string{"host-tools.yaml", "host-kernel.yaml"},
+		Files:  map[string]string{"kustomization.yaml": string(empty), "policy.yaml": wide},
+		Delete: []string{"host-tools.yaml", "host-kernel.yaml"},
 	})
 	l.until("the NodeWrights are gone", func() string {
 		list := &nwv1.NodeWrightList{}
