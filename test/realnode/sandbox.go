@@ -159,8 +159,8 @@ func initSandbox() int {
 
 func startTests() (*os.Process, error) {
 	self, err := os.Executable()
-	if err == nil {
-		err = os.Setenv(stageEnv, stageTests)
+	if err == nil { // the control plane has to be ours: its CA vouches for the kubelets
+		err = errors.Join(os.Setenv(stageEnv, stageTests), os.Unsetenv(cluster.AssetsEnv))
 	}
 	if err != nil {
 		return nil, err
