@@ -17,6 +17,22 @@ start() {
   dropins "$1" >"/run/units/$1/dropins"
   echo active >"/run/units/$1/state"
 }
+property() {
+  state=$(cat "/run/units/$1/state" 2>/dev/null)
+  case "$2" in
+  ActiveState) echo "${state:-inactive}" ;;
+  SubState) [ "$state" = active ] && echo running || echo dead ;;
+  Result) echo success ;;
+  Type) echo simple ;;
+  NRestarts) echo 0 ;;
+  DropInPaths) cat "/run/units/$1/dropins" ;;
+  NeedDaemonReload) [ "$(digest "$1")" = "$(cat "/run/units/$1/loaded")" ] && echo no || echo yes ;;
+  *)
+    echo "systemctl: the property $2 is not played here" >&2
+    return 1
+    ;;
+  esac
+}
 verb=$1
 shift
 case "$verb" in
@@ -44,22 +60,20 @@ is-active)
   [ "$1" = --quiet ] && shift
   [ "$(cat "/run/units/$(unit "$1")/state" 2>/dev/null)" = active ] || exit 3
   ;;
-show) # show -p PROPERTY --value UNIT, or show --property=STATES UNIT
-  if [ "${1#--property=ActiveState,}" != "$1" ]; then
-    state=$(cat "/run/units/$(unit "$2")/state" 2>/dev/null)
-    [ "$state" = active ] || state=inactive
-    printf '%s\n' "ActiveState=$state" Result=success Type=simple NRestarts=0
-    exit 0
-  fi
-  name=$(unit "$4")
-  case "$2" in
-  DropInPaths) cat "/run/units/$name/dropins" ;;
-  NeedDaemonReload) if [ "$(digest "$name")" = "$(cat "/run/units/$name/loaded")" ]; then echo no; else echo yes; fi ;;
-  *)
-    echo "systemctl: the property $2 is not played here" >&2
-    exit 1
-    ;;
-  esac
+show)
+  names="" plain=no
+  while [ $# -gt 1 ]; do
+    case "$1" in
+    -p) names=$2 && shift ;;
+    --property=*) names=${1#--property=} ;;
+    --value) plain=yes ;;
+    esac
+    shift
+  done
+  for property in $(echo "$names" | tr , ' '); do
+    value=$(property "$(unit "$1")" "$property") || exit 1
+    if [ "$plain" = yes ]; then echo "$value"; else echo "$property=$value"; fi
+  done
   ;;
 *)
   echo "systemctl: the verb $verb is not played here" >&2
