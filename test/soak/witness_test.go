@@ -229,6 +229,15 @@ func (w *witness) allowed(name, compartment string, at time.Time) int {
 	return max(1, n*most/100)
 }
 
+// newest says since when the budget holds.
+func (w *witness) newest(name, compartment string, at time.Time) string {
+	spans := w.budgets[name][compartment]
+	if len(spans) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" since %s", at.Sub(spans[len(spans)-1].from).Round(time.Millisecond))
+}
+
 func (w *witness) seeNode(e watch.Event) func(*witness) {
 	n := e.Object.(*corev1.Node)
 	uid := n.UID
@@ -291,8 +300,8 @@ func (w *witness) judgeLedger(next fleetv1.LedgerSpec, at time.Time) {
 		for compartment := range fresh {
 			holders := w.holders(name, compartment, roll)
 			if most := w.allowed(name, compartment, at); len(holders) > most {
-				w.breach("%s, compartment %s: %d nodes hold slots, %d may: %s", name, compartment, len(holders), most,
-					strings.Join(slices.Sorted(maps.Values(holders)), " "))
+				w.breach("%s, compartment %s: %d nodes hold slots, %d may%s: %s", name, compartment, len(holders), most,
+					w.newest(name, compartment, at), strings.Join(slices.Sorted(maps.Values(holders)), " "))
 			}
 		}
 	}
