@@ -27,9 +27,6 @@ import (
 // terminationLog is where the kubelet reads a container's termination message.
 const terminationLog = "/dev/termination-log"
 
-// stepGrace is how long a running step may go on after SIGTERM; the kubelet's own grace is 30s.
-const stepGrace = 20 * time.Second
-
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "--version" {
 		fmt.Println(version())
@@ -68,8 +65,9 @@ func (p program) run(ctx context.Context, args []string) int {
 	if file := os.Getenv("FLEETWRIGHT_BOOT_ID_FILE"); file != "" { // for test machines whose reboot is simulated
 		bootFile = file
 	}
+	grace, kill := settings.StepGrace()
 	a := &agent.Agent{
-		Root: root, Runner: host.Exec{Root: root, Grace: stepGrace}, Settings: settings,
+		Root: root, Runner: host.Exec{Root: root, Grace: grace, Kill: kill}, Settings: settings,
 		Boot: func() (string, error) { return host.BootID(bootFile) }, Now: time.Now, Out: p.out,
 	}
 	if value := os.Getenv(agent.NodeCheckVariable); value != "" {

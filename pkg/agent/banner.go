@@ -8,7 +8,7 @@ import (
 // shown are the variables of the banner: the agent's own. Others may hold secrets of a package.
 var shown = []string{
 	"SKYHOOK_RESOURCE_ID", "SKYHOOK_ROOT_DIR", "SKYHOOK_LOG_DIR", "SKYHOOK_NODE_ORDER", "SKYHOOK_AGENT_WRITE_LOGS", "COPY_RESOLV",
-	"FLEETWRIGHT_MACHINE_ID", "FLEETWRIGHT_ROUND", "FLEETWRIGHT_FRESH",
+	"FLEETWRIGHT_MACHINE_ID", "FLEETWRIGHT_ROUND", "FLEETWRIGHT_FRESH", "FLEETWRIGHT_GRACE",
 }
 
 // banner prints what the agent was started with, in the three blocks that tools around NodeWright look for.

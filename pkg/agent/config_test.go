@@ -175,9 +175,22 @@ func TestReadSettings(t *testing.T) {
 		`SKYHOOK_RESOURCE_ID "../a-1_b_1"` + shape:                     "SKYHOOK_RESOURCE_ID=../a-1_b_1",
 		`FLEETWRIGHT_ROUND "x" must be a whole number`:                 "FLEETWRIGHT_ROUND=x",
 		`SKYHOOK_ROOT_DIR "var" must be an absolute path`:              "SKYHOOK_ROOT_DIR=var",
+		`FLEETWRIGHT_GRACE "1m" must be a whole number of seconds`:     "FLEETWRIGHT_GRACE=1m",
 	} {
 		_, err := ReadSettings([]string{env})
 		require.EqualError(t, err, want)
+	}
+}
+
+// gracefulShutdown of a package is its step's, but for what the agent needs to end it and to report.
+func TestStepGetsTheGraceOfItsPod(t *testing.T) {
+	for env, want := range map[string]string{
+		"X=1": "20s 5s", "FLEETWRIGHT_GRACE=600": "9m50s 5s", "FLEETWRIGHT_GRACE=8": "4s 2s", "FLEETWRIGHT_GRACE=0": "0s 0s",
+	} {
+		s, err := ReadSettings([]string{"SKYHOOK_RESOURCE_ID=a-1_b_1", env})
+		require.NoError(t, err)
+		grace, kill := s.StepGrace()
+		require.Equal(t, want, grace.String()+" "+kill.String(), env)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Invocation is the command line: MODE ROOT COPY_DIR, or interrupt ROOT COPY_DIR BASE64. Without ROOT it is /root.
@@ -82,6 +83,9 @@ type Settings struct {
 	// CheckFirst asks whether the wanted state is there already: nothing on the host is changed, nothing is stored.
 	// FLEETWRIGHT_CHECK_FIRST, default false.
 	CheckFirst bool
+	// Grace is the time between the request to stop and the end by force, as the pod has it: FLEETWRIGHT_GRACE in whole seconds,
+	// default 30 as in Kubernetes.
+	Grace time.Duration
 	// Environ is the whole environment, handed on to steps.
 	Environ []string
 }
@@ -125,9 +129,23 @@ func ReadSettings(environ []string) (Settings, error) {
 		}
 		s.Round = &n
 	}
-	var err error
+	grace, err := strconv.ParseUint(env.or("FLEETWRIGHT_GRACE", "30"), 10, 31)
+	if err != nil {
+		return Settings{}, usage("FLEETWRIGHT_GRACE %q must be a whole number of seconds", env.or("FLEETWRIGHT_GRACE", ""))
+	}
+	s.Grace = time.Duration(grace) * time.Second
 	s.Resource, err = parseResource(env.or("SKYHOOK_RESOURCE_ID", ""))
 	return s, err
+}
+
+// maxReserve is what the agent keeps of the pod's grace for itself: to end the step's processes and to say what came of it.
+const maxReserve = 10 * time.Second
+
+// StepGrace is how long a running step may go on after the request to stop: the pod's grace without a reserve of ten seconds, or of
+// half of it where it is shorter than twenty. Kill is how long its processes then have between SIGTERM and SIGKILL.
+func (s Settings) StepGrace() (grace, kill time.Duration) {
+	reserve := min(maxReserve, s.Grace/2)
+	return s.Grace - reserve, reserve / 2
 }
 
 func parseResource(id string) (Resource, error) {

@@ -239,6 +239,9 @@ func agentEnv(spec plan.ExecutionSpec, p desired.Package, node *corev1.Node) []c
 		{Name: "FLEETWRIGHT_MACHINE_ID", Value: node.Status.NodeInfo.MachineID},
 		{Name: "FLEETWRIGHT_ROUND", Value: strconv.FormatInt(spec.Round, 10)},
 	}
+	if grace := gracePeriod(spec); grace != nil {
+		out = append(out, corev1.EnvVar{Name: "FLEETWRIGHT_GRACE", Value: strconv.FormatInt(*grace, 10)})
+	}
 	if spec.Phase.OnlyChecks() {
 		out = append(out, corev1.EnvVar{Name: "FLEETWRIGHT_CHECK_FIRST", Value: "true"})
 	}

@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // Root is the directory at which the host's root is mounted: /root in an execution's pod, a scratch directory in tests.
@@ -110,13 +112,21 @@ func (r Root) WriteFile(hostPath string, data []byte, mode fs.FileMode) error {
 	return replace(p, data, mode)
 }
 
+// temporary is the pattern of files that are being written. One that is older than staleAfter was left by an execution that was
+// killed: writing a file takes no hour.
+const (
+	temporary  = ".fleetwright-*"
+	staleAfter = time.Hour
+)
+
 func replace(p string, data []byte, mode fs.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(p), ".fleetwright-*")
+	sweep(filepath.Dir(p))
+	tmp, err := os.CreateTemp(filepath.Dir(p), temporary)
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
+	err = errors.Join(err, keepOwner(tmp, p), tmp.Chmod(mode), tmp.Sync(), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), p)
 	}
@@ -124,6 +134,37 @@ func replace(p string, data []byte, mode fs.FileMode) error {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return syncDir(filepath.Dir(p))
+}
+
+// keepOwner gives the new file the owner of the one that it replaces: a service may have to read it.
+func keepOwner(tmp *os.File, p string) error {
+	info, err := os.Stat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return tmp.Chown(int(st.Uid), int(st.Gid))
+}
+
+// sweep removes what killed executions left half-written in a directory. It is a courtesy: what it cannot remove stays.
+func sweep(dir string) {
+	names, _ := filepath.Glob(filepath.Join(escapeGlob(dir), temporary))
+	for _, name := range names {
+		info, err := os.Lstat(name)
+		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleAfter {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+func escapeGlob(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
 
 func syncDir(dir string) error {

@@ -39,6 +39,11 @@ type Runner interface {
 const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Exec runs commands by chroot into the host's root, each in a process group of its own. It needs root's rights.
+//
+// When the context ends, a running program may go on for Grace. Then its group gets SIGTERM, and after Kill SIGKILL: children, and
+// children of children, too. A process that made a session of its own has left the group, and is not ended here: it ends with its
+// container, because the container runtime kills all that is left in the container's cgroup. The same holds for what a program that
+// ended by itself leaves running. What is to stay is started as a unit of the host's systemd.
 type Exec struct {
 	Root Root
 	// Grace is how long a running program may go on after the context ended. Default 0.
@@ -59,10 +64,10 @@ func (e Exec) Run(ctx context.Context, c Command) (int, error) {
 		return -1, err
 	}
 	err = cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil { // the leader is gone; whatever it left in its group goes too
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	if limit.Err() != nil {
-		if cmd.Process != nil { // the leader is gone; whatever it left in its group goes too
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		}
 		return -1, fmt.Errorf("run %s: %w", c.Path, ErrStopped)
 	}
 	return exitCode(c, cmd, err)

@@ -23,7 +23,7 @@ import (
 const MachineID = "0123456789abcdef0123456789abcdef"
 
 // programs that scripts of tests may use, beside what the shell has built in.
-var programs = []string{"sh", "cat", "sleep", "touch"}
+var programs = []string{"sh", "cat", "sleep", "touch", "setsid"}
 
 // Root makes a directory that looks like a host: a machine ID, temporary and system directories, and this machine's shell and a
 // few programs with the libraries they load, so that steps really run by chroot.
@@ -33,6 +33,8 @@ func Root(t testing.TB) host.Root {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/machine-id"), []byte(MachineID+"\n"), 0o644))
+	// A shell opens /dev/null for commands in the background; an empty file does for that.
+	require.NoError(t, os.WriteFile(filepath.Join(root, "dev/null"), nil, 0o666))
 	for _, name := range programs {
 		installProgram(t, root, name)
 	}
