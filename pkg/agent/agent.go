@@ -131,10 +131,14 @@ func (a *Agent) work(ctx context.Context, inv Invocation, f *fence) Result {
 	if err != nil {
 		return failed(err)
 	}
+	s.collect()
 	if err := a.prepare(ctx, s, f); err != nil {
 		return failed(err)
 	}
 	r := s.run(ctx)
+	if err := s.touch(); err != nil {
+		a.logf("warning: %v", pathless(err))
+	}
 	if r.Outcome != Succeeded {
 		return r
 	}
@@ -269,6 +273,9 @@ func (s *stage) finish() error {
 	case ModeApply.Check(), ModeUpgrade.Check():
 		return s.history(s.cfg).record(s.cfg.Version, s.Now())
 	case ModeUninstall.Check():
+		if err := s.collectCopies(1); err != nil { // of no version anything is there any more
+			s.logf("warning: clean up: %v", err)
+		}
 		return errors.Join(s.flags(s.cfg).clear(), s.history(s.cfg).record(uninstalled, s.Now()))
 	}
 	return nil

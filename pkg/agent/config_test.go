@@ -161,7 +161,7 @@ func TestReadSettings(t *testing.T) {
 		"COPY_RESOLV=false", "SKYHOOK_ROOT_DIR=/var/lib/skyhook/a",
 	})
 	require.NoError(t, err)
-	require.Equal(t, Resource{ID: "a-b-0f1e-12_nvidia-tuned_0.9.0", Owner: "a-b-0f1e", Package: "nvidia-tuned", Version: "0.9.0"}, s.Resource)
+	require.Equal(t, Resource{ID: "a-b-0f1e-12_nvidia-tuned_0.9.0", Owner: "a-b-0f1e", Number: 12, Package: "nvidia-tuned", Version: "0.9.0"}, s.Resource)
 	require.Equal(t, int64(12), *s.Round)
 	require.False(t, s.CopyResolv, "the last value counts")
 	require.True(t, s.WriteLogs)

@@ -6,11 +6,10 @@
 //   - Fencing: an execution that was made for another machine, or for a round that is over, changes nothing. A stage that was
 //     completed in this round answers with its stored result. An interrupt excludes every other execution on the host.
 //   - Results: which step, which exit code, which last lines, as JSON in the container's termination message.
-//   - Real exit codes, whole files or none, bounded logs.
+//   - Real exit codes, whole files or none, bounded logs, and no more than three copies of a package.
 //   - A last look at the node before an interrupt: cordoned, the same one, and no pod on it that may not stay; see NodeCheck.
 //
-// Its scope ends at one execution: detecting drift, speaking to systemd over D-Bus, and removing old copy directories are not part of
-// it.
+// Its scope ends at one execution; when the checks run again to find drift is the reconciler's business.
 //
 // Everything that touches the host goes through pkg/adapter/host, so that tests use a scratch root and record commands. Beside
 // that the package imports the standard library only.

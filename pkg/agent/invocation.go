@@ -96,6 +96,8 @@ type Resource struct {
 	ID string
 	// Owner is <NodeWright>-<uid>: rounds count within it.
 	Owner string
+	// Number is the round, or the generation where NVIDIA's operator starts the agent.
+	Number int64
 	// Package and Version as in the NodeWright.
 	Package, Version string
 }
@@ -158,10 +160,11 @@ func parseResource(id string) (Resource, error) {
 	if cut < 1 {
 		return Resource{}, usage("SKYHOOK_RESOURCE_ID %q must be %s", id, shape)
 	}
-	if _, err := strconv.ParseUint(parts[0][cut+1:], 10, 64); err != nil {
+	number, err := strconv.ParseUint(parts[0][cut+1:], 10, 63)
+	if err != nil {
 		return Resource{}, usage("SKYHOOK_RESOURCE_ID %q must be %s: %q is no number", id, shape, parts[0][cut+1:])
 	}
-	return Resource{ID: id, Owner: parts[0][:cut], Package: parts[1], Version: parts[2]}, nil
+	return Resource{ID: id, Owner: parts[0][:cut], Number: int64(number), Package: parts[1], Version: parts[2]}, nil
 }
 
 type environment []string
