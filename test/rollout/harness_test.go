@@ -27,8 +27,8 @@ import (
 	"github.com/fleetwright/fleetwright/test/simnode"
 )
 
-// patience is how long a test waits for something that has to happen.
-const patience = 40 * time.Second
+// patience is how long a test waits for something that has to happen: seconds on a quiet machine.
+const patience = 2 * time.Minute
 
 // pause is how long a test waits between two looks.
 const pause = 20 * time.Millisecond
