@@ -22,11 +22,6 @@ func Missing() string {
 	if os.Geteuid() != 0 {
 		return "real nodes need root: run as root, for example with sudo -E"
 	}
-	for _, dir := range []string{"/bin", "/sbin", "/lib"} {
-		if target, err := os.Readlink(dir); err != nil || !strings.HasPrefix(strings.TrimPrefix(target, "/"), "usr/") {
-			return "real nodes need a distribution whose " + dir + " is below /usr"
-		}
-	}
 	var names, packages []string
 	for _, p := range programs {
 		if _, err := exec.LookPath(p.name); err != nil {
@@ -41,6 +36,11 @@ func Missing() string {
 	}
 	if !static("busybox") {
 		return "real nodes need a static busybox: apt-get install busybox-static"
+	}
+	for _, dir := range []string{"/bin", "/sbin", "/lib"} {
+		if target, err := os.Readlink(dir); err != nil || !strings.HasPrefix(strings.TrimPrefix(target, "/"), "usr/") {
+			return "real nodes need a distribution whose " + dir + " is below /usr"
+		}
 	}
 	return ""
 }
