@@ -205,11 +205,12 @@ type Package struct {
 // IsOpen reports whether the record holds a turn that has not ended.
 func (r Record) IsOpen() bool { return r.Batch > 0 && r.Outcome == Open }
 
-// LastVerified is when the host was last known to be as it should be: the newest check, or the end of the turn; zero: never.
-func (r Record) LastVerified() time.Time {
+// LastVerified is when the host was last known to be as it should be, as of now: the newest check, or the end of the turn; zero:
+// never. What is still to come was written by a process whose clock was wrong, and says nothing.
+func (r Record) LastVerified(now time.Time) time.Time {
 	var last time.Time
-	for _, t := range []*time.Time{r.VerifiedAt, r.EndedAt} {
-		if t != nil && t.After(last) {
+	for _, t := range [...]*time.Time{r.VerifiedAt, r.EndedAt} {
+		if t != nil && t.After(last) && !t.After(now) {
 			last = *t
 		}
 	}

@@ -62,7 +62,9 @@ func (l *life) want(names ...string) {
 func (l *life) retry() {
 	l.pass()
 	l.created++
-	l.edit("tune", func(nw *plan.NodeWright) { nw.Retry = fmt.Sprint(l.created) })
+	for _, nw := range l.in.NodeWrights {
+		l.edit(nw.Name, func(nw *plan.NodeWright) { nw.Retry = fmt.Sprint(l.created) })
+	}
 }
 
 func onNodeWright(f func(*plan.NodeWright)) func(*life) { return func(l *life) { l.edit("tune", f) } }

@@ -28,14 +28,20 @@ func (m *member) mayTidy() bool {
 }
 
 // tidyRecord drops packages that are not wanted and need no uninstall (their files stay), and names the newest definition
-// of those whose `uninstall.enabled` was changed: it decides when the package is removed, and starts nothing before.
+// of those whose `uninstall.enabled` was changed: it decides when the package is removed, and starts nothing before. What checks
+// found of which no other is to come is dropped, too: nothing would ever end it.
 func (p *pass) tidyRecord(v *view, m *member) {
-	unwanted, outdated := v.toForget(m.rec), p.outdatedSnapshots(v, m)
-	if len(unwanted)+len(outdated) == 0 && m.boot != bootUnnoted {
+	unwanted, outdated, found := v.toForget(m.rec), p.outdatedSnapshots(v, m), v.outdatedFindings(m.rec)
+	if len(unwanted)+len(outdated)+len(found) == 0 && m.boot != bootUnnoted {
 		return
 	}
 	t := p.newTurn(v, m)
 	t.noteBoot()
+	for _, name := range found {
+		have := t.rec.Packages[name]
+		have.Drift = nil
+		t.put(name, have)
+	}
 	for _, name := range unwanted {
 		t.forget(name)
 	}

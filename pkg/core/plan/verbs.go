@@ -354,8 +354,12 @@ func (v *view) becauseOfRound(m *member) *cause {
 		return &cause{Halted, m.compartment.ref(), "compartment " + m.compartment.name + " is halted: " + halt.Message}
 	}
 	why := "the node is asked to run again"
-	if len(m.asked.again) == 0 {
+	switch {
+	case len(m.asked.again) > 0:
+	case m.asked.rebooted:
 		why = "the node was rebooted"
+	default:
+		why = "the host does not match package " + strings.Join(m.asked.drifted, ", ") + " any more"
 	}
 	return &cause{WaitingForRound, "", fmt.Sprintf("%s and has ended in round %d; it is admitted to the next round, "+
 		"which begins when nothing of this one is under way", why, v.ledger.Round)}

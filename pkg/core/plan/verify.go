@@ -54,7 +54,7 @@ func (p *pass) dueForVerification(v *view, every time.Duration) []*member {
 		if !m.verifiable() {
 			continue
 		}
-		if at := m.rec.LastVerified().Add(every); at.After(p.in.Now) {
+		if at := m.rec.LastVerified(p.in.Now).Add(every); at.After(p.in.Now) {
 			p.wakeAt(at)
 			continue
 		}
@@ -63,7 +63,7 @@ func (p *pass) dueForVerification(v *view, every time.Duration) []*member {
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *member) int {
-		return cmp.Or(a.rec.LastVerified().Compare(b.rec.LastVerified()), cmp.Compare(a.pos, b.pos))
+		return cmp.Or(a.rec.LastVerified(p.in.Now).Compare(b.rec.LastVerified(p.in.Now)), cmp.Compare(a.pos, b.pos))
 	})
 	return due
 }
@@ -88,8 +88,11 @@ func (v *view) verifying() int {
 	return n
 }
 
+// startVerification begins the checks of a node, for the object that is there now: one of an earlier object of the name would be
+// deleted with it.
 func (p *pass) startVerification(v *view, m *member) {
 	t := p.newTurn(v, m)
+	t.rec.NodeWright = v.nw.UID
 	for i := range v.nw.Desired.Packages {
 		def := &v.nw.Desired.Packages[i]
 		pkg, installed := t.rec.Packages[def.Name]
@@ -148,16 +151,25 @@ func (t *turn) collectVerification(name string, pkg noderecord.Package) {
 }
 
 // verifyAgain asks again for checks that the record says were started and that are not there. They are given up where they say
-// nothing any more: the node is away, or something else is wanted by now.
+// nothing any more, or may not begin now: the next ones are due in an interval.
 func (t *turn) verifyAgain(name string, pkg noderecord.Package) {
 	def, wanted := t.v.nw.Desired.ByName(name)
-	if !wanted || def.Absent || !t.m.node.Ready || !t.m.standing.done || t.v.held != nil || t.v.verifyInterval() == 0 {
+	if !wanted || def.Absent || !t.goesOnVerifying() {
 		pkg.Running = ""
 		t.put(name, pkg)
 		return
 	}
 	t.launch(t.spec(verification(&def, pkg), verifyStages(&def)))
+	t.p.markBegun(t.m.node.UID, activity{execution: true})
 	t.act(ActionVerify)
+}
+
+// goesOnVerifying: this object still wants to know how the host is, the node is one of its own and there, and nobody else has
+// begun anything on it.
+func (t *turn) goesOnVerifying() bool {
+	m := t.m
+	return m.targeted && m.node.Ready && m.standing.done && t.v.held == nil && t.v.verifyInterval() != 0 &&
+		t.rec.NodeWright == t.v.nw.UID && t.p.busyElsewhere(m.node, t.v.nw.Name) == activity{}
 }
 
 // overdueVerification: the checks are past their bound, or cannot be begun.
@@ -194,6 +206,14 @@ func drifted(rec noderecord.Record) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// outdatedFindings are the packages whose drift nobody looks at any more, sorted.
+func (v *view) outdatedFindings(rec noderecord.Record) []string {
+	if v.verifyInterval() != 0 {
+		return nil
+	}
+	return drifted(rec)
 }
 
 // causeOfDrift words what the checks found; nil if everything was as it should be.

@@ -82,7 +82,7 @@ func (v *view) lookAt(m *member, rec noderecord.Record) standing {
 		s.running = anyRunning(rec)
 		return s
 	}
-	known := 0
+	known, verified := 0, v.verifyInterval() != 0
 	for i := range m.nw.Desired.Packages {
 		def := &m.nw.Desired.Packages[i]
 		have, recorded := rec.Packages[def.Name]
@@ -90,8 +90,8 @@ func (v *view) lookAt(m *member, rec noderecord.Record) standing {
 			known++
 			s.running = s.running || have.Running != ""
 			s.satisfied = s.satisfied || have.Satisfied
-			s.drifted = s.drifted || have.Drift != nil
-			s.untidy = s.untidy || have.Snapshot != def.SnapshotHash
+			s.drifted = s.drifted || have.Drift != nil && verified
+			s.untidy = s.untidy || have.Snapshot != def.SnapshotHash || have.Drift != nil && !verified
 		}
 		s.untidy = s.untidy || recorded && def.Absent && v.stored.abandoned
 		s.done = s.done && (settled(def, &have) || wantedItem(def, have, v.stored).done())

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
 
@@ -139,4 +140,18 @@ func (w *world) occupancy(q plan.OccupancyQuery) plan.Occupancy {
 		}
 	}
 	return out
+}
+
+// checkMayStart: nothing starts for a NodeWright that is not there in this very object, is held, or must not touch the node. The
+// API server deletes what has an owner that is not there.
+func (w *world) checkMayStart(n *plan.Node, s plan.ExecutionSpec) {
+	if w.stale {
+		return
+	}
+	i := slices.IndexFunc(w.in.NodeWrights, func(nw plan.NodeWright) bool { return nw.Name == s.NodeWright })
+	require.GreaterOrEqual(w.t, i, 0, "NodeWright %s is not there", s.NodeWright)
+	nw := w.in.NodeWrights[i]
+	require.True(w.t, s.Unowned || s.NodeWrightUID == nw.UID, "%s of %s starts for an object that is not there\n%v", s.Phase, s.NodeWright, w.log)
+	require.False(w.t, nw.Paused || nw.Disabled || nw.Problem != "" && !nw.Deleting || w.in.Standby != "", "%s starts while NodeWright %s is held", s.Phase, nw.Name)
+	require.NotEqual(w.t, nwv1.TrueValue, n.Labels[nwv1.IgnoreLabel], "%s of %s starts on an ignored node", s.Phase, nw.Name)
 }

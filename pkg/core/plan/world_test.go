@@ -59,7 +59,9 @@ type world struct {
 	lost func(d plan.Decision) bool
 
 	// drift is the package that the host of a node does not match any more, by node.
-	drift  map[string]string
+	drift map[string]string
+	// mends says that a package that runs again ends the drift.
+	mends  bool
 	last   plan.Output
 	passes int
 	// stale says that the decisions being carried out were made from an older view.
@@ -322,6 +324,7 @@ func (w *world) start(n *plan.Node, s plan.ExecutionSpec, checkEarlier bool) {
 	if s.Phase == plan.PhaseInterrupt {
 		w.checkInterrupt(n, s)
 	}
+	w.checkMayStart(n, s)
 	for _, j := range w.jobs {
 		require.False(w.t, !j.Ended() && j.NodeUID == s.NodeUID && j.NodeWright == s.NodeWright && j.Package == s.Package,
 			"two executions of package %q on %s", s.Package, n.Name)
@@ -405,6 +408,9 @@ func (w *world) check(n *plan.Node, e *plan.Execution, s plan.ExecutionSpec) {
 }
 
 func (w *world) note(node string, e *plan.Execution, s plan.ExecutionSpec) {
+	if w.mends && w.drift[node] == e.Package {
+		delete(w.drift, node)
+	}
 	what := e.Package + " " + string(e.Stage)
 	if s.Interrupt != nil {
 		what = strings.Join(append([]string{"interrupt", string(s.Interrupt.Type)}, s.Interrupt.Services...), " ")
@@ -457,7 +463,7 @@ func (w *world) settle() {
 func (w *world) busy() bool {
 	for _, j := range w.jobs {
 		n := w.nodes[j.Node]
-		if !j.Ended() && n != nil && n.UID == j.NodeUID && j.Trouble == "" && !(w.dies != nil && w.dies(j.Node) && !n.Ready) &&
+		if !j.Ended() && !j.Suspended && n != nil && n.UID == j.NodeUID && j.Trouble == "" && !(w.dies != nil && w.dies(j.Node) && !n.Ready) &&
 			(w.frozen == nil || !w.frozen(*j)) {
 			return true
 		}
