@@ -78,9 +78,18 @@ test-race: ## Run the unit tests with the race detector
 control-plane: ## Build the control plane of tests and demo into its cache, and print where
 	go run ./test/cluster/buildcontrolplane
 
+# FUZZTIME is how long each fuzz target runs: make fuzz FUZZTIME=10m
+FUZZTIME ?= 60s
+FUZZ := FuzzParseConfig FuzzFlagName FuzzHistory FuzzInterrupt
+
+.PHONY: fuzz
+fuzz: ## Feed the agent's readers random input: config.json, flag names, history, interrupts (60 s each; FUZZTIME=10m)
+	for target in $(FUZZ); do go test -tags fuzz -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./pkg/agent || exit 1; done
+
 .PHONY: bench
-bench: ## Run the benchmarks
+bench: ## Run the benchmarks; the agent's size, start and memory as parts of their bounds, which fail above 1
 	go test -run '^$$' -bench . -benchmem ./pkg/core/plan/... ./pkg/adapter/overlay/...
+	go test -run '^$$' -bench . ./test/footprint
 
 # CLUSTER is how many nodes and pods there are: make bench-cluster CLUSTER=1000/10000
 CLUSTER ?= 5000/50000

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // SchemaVersion is the only version of the package format.
@@ -238,7 +239,7 @@ func (r configReader) steps(n *node, at string, cfg *Config) []Step {
 }
 
 var (
-	stepName   = regexp.MustCompile(`^[a-zA-Z0-9_\-.]+$`)
+	stepName   = lazily(`^[a-zA-Z0-9_\-.]+$`)
 	stepFields = []string{"name", "path", "arguments", "returncodes", "on_host", "idempotence", "upgrade_step", "env"}
 )
 
@@ -258,7 +259,7 @@ func (r configReader) step(n *node, at string, cfg *Config) Step {
 }
 
 func (r configReader) stepRules(n *node, at string, s Step) {
-	if s.Name != "" && !stepName.MatchString(s.Name) {
+	if s.Name != "" && !stepName().MatchString(s.Name) {
 		r.add(n.fields["name"].line, at+".name", fmt.Sprintf("%q has other characters than letters, digits, _ - .", s.Name))
 	}
 	if n.fields["path"] != nil && !insidePackage(s.Path) {
@@ -285,7 +286,7 @@ func (r configReader) rules(root *node, cfg *Config) {
 	if n := root.fields["schema_version"]; n != nil && n.kind == "string" && cfg.SchemaVersion != SchemaVersion {
 		r.add(n.line, "schema_version", fmt.Sprintf("%q is unknown (allowed: %q)", cfg.SchemaVersion, SchemaVersion))
 	}
-	if n := root.fields["package_version"]; n != nil && n.kind == "string" && !semver.MatchString(cfg.Version) {
+	if n := root.fields["package_version"]; n != nil && n.kind == "string" && !semver().MatchString(cfg.Version) {
 		r.add(n.line, "package_version", fmt.Sprintf("%q is not a semantic version (example: 1.2.3)", cfg.Version))
 	}
 	if n := root.fields["package_name"]; n != nil && n.kind == "string" && (cfg.Name == "" || strings.ContainsAny(cfg.Name, "/\x00") || cfg.Name == "." || cfg.Name == "..") {
@@ -318,12 +319,19 @@ func (r configReader) modeRules(n *node, cfg *Config) {
 }
 
 // semver is the grammar of semver.org 2.0.0: no leading zeros in numbers, build metadata allowed.
-var semver = func() *regexp.Regexp {
+var semver = lazily(semverPattern())
+
+// lazily compiles a pattern at its first use: an agent is started for every stage, and uses few of them.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
+func semverPattern() string {
 	const number = `(0|[1-9][0-9]*)`
 	const prerelease = `(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)`
-	return regexp.MustCompile(`^` + number + `\.` + number + `\.` + number +
-		`(-` + prerelease + `(\.` + prerelease + `)*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
-}()
+	return `^` + number + `\.` + number + `\.` + number +
+		`(-` + prerelease + `(\.` + prerelease + `)*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`
+}
 
 // sameVersion compares the version of a NodeWright (1.2 and v1.2.0 are allowed there) with that of config.json. Build metadata
 // does not count.

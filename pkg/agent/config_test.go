@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"path"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -106,7 +108,7 @@ func FuzzParseConfig(f *testing.F) {
 		cfg, err := ParseConfig(data)
 		if err == nil {
 			require.Equal(t, SchemaVersion, cfg.SchemaVersion)
-			require.Regexp(t, semver, cfg.Version)
+			require.Regexp(t, semver(), cfg.Version)
 		}
 	})
 }
@@ -124,13 +126,27 @@ func TestFlagNamesAreThoseOfTheNodeWrightAgent(t *testing.T) {
 	require.Regexp(t, "^sha256-[0-9a-f]{64}$", long)
 }
 
+// Two steps share a flag only if they are the same step, and no flag leaves its directory.
 func FuzzFlagName(f *testing.F) {
-	f.Add("steps/a.sh", "apply", 0)
-	f.Add("a", "it's \"\\\x00\xff", -1)
-	f.Fuzz(func(t *testing.T, p, arg string, code int) {
-		for _, part := range strings.Split(flagName(Step{Path: p, Arguments: []string{arg}, ReturnCodes: []int{code}}), "/") {
+	f.Add("steps/a.sh", "apply", 0, "steps/a.sh", "apply_check", 0)
+	f.Add("a", "it's \"\\\x00\u0100", -1, "a", "it's \"\\\x00\u0101", -1)
+	f.Add("a", "', '", 0, "a", "\\', \\'", 0)
+	f.Fuzz(func(t *testing.T, p1, arg1 string, code1 int, p2, arg2 string, code2 int) {
+		for _, text := range []string{p1, arg1, p2, arg2} {
+			if !utf8.ValidString(text) {
+				t.Skip("JSON has no such text")
+			}
+		}
+		one := flagName(Step{Path: p1, Arguments: []string{arg1}, ReturnCodes: []int{code1}})
+		two := flagName(Step{Path: p2, Arguments: []string{arg2}, ReturnCodes: []int{code2}})
+		for _, part := range strings.Split(one, "/") {
 			require.LessOrEqual(t, len(part), maxFlag)
 		}
+		if insidePackage(p1) {
+			require.True(t, strings.HasPrefix(path.Join("/flags", one), "/flags/"), one)
+		}
+		same := p1 == p2 && arg1 == arg2 && code1 == code2
+		require.Equal(t, same, one == two, "%q %q", one, two)
 	})
 }
 

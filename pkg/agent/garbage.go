@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,11 +54,11 @@ func (s *stage) collectCopies(keep int) error {
 
 // copyName is what follows the package's name: version, UID of the NodeWright, round. Names end with a letter and versions have
 // all three numbers before a hyphen, so the directory of a package whose name is longer does not match.
-var copyName = regexp.MustCompile(`^(?:v?\d+(?:\.\d+)?|v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(\d+)$`)
+var copyName = lazily(`^(?:v?\d+(?:\.\d+)?|v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(\d+)$`)
 
 func (s *stage) copyOf(p string) (leftover, bool) {
 	rest, ok := strings.CutPrefix(path.Base(p), s.Settings.Resource.Package+"-")
-	found := copyName.FindStringSubmatch(rest)
+	found := copyName().FindStringSubmatch(rest)
 	if !ok || found == nil {
 		return leftover{}, false
 	}
@@ -137,7 +136,7 @@ func (s *stage) collectLogs() error {
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == s.cfg.Version || !semver.MatchString(n) })
+	names = slices.DeleteFunc(names, func(n string) bool { return n == s.cfg.Version || !semver().MatchString(n) })
 	slices.SortFunc(names, func(a, b string) int {
 		return s.Root.ModTime(path.Join(dir, b)).Compare(s.Root.ModTime(path.Join(dir, a)))
 	})

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/host"
 )
@@ -49,14 +52,35 @@ func (f historyFile) read() (history, error) {
 	if err != nil {
 		return history{}, fmt.Errorf("read history: %w", err)
 	}
-	var h history
-	if err := json.Unmarshal(data, &h); err != nil {
+	h, ok := parseHistory(data)
+	if !ok {
 		if err := f.root.Rename(f.path, f.path+".backup"); err != nil {
 			return history{}, fmt.Errorf("put unreadable history aside: %w", err)
 		}
 		return history{}, nil
 	}
 	return h, nil
+}
+
+// maxVersion is the longest version that is believed: it becomes an argument and a variable of upgrade steps.
+const maxVersion = 256
+
+// parseHistory reads the file. One that is no JSON, or whose versions are no words that a program could be given, is unreadable.
+func parseHistory(data []byte) (h history, ok bool) {
+	if err := json.Unmarshal(data, &h); err != nil || !word(h.Current) {
+		return history{}, false
+	}
+	for _, e := range h.Entries {
+		if !word(e.Version) || !word(e.Time) {
+			return history{}, false
+		}
+	}
+	return h, true
+}
+
+// word: the kernel refuses arguments with zero bytes, and line ends would add variables to files that scripts write. Empty is fine.
+func word(s string) bool {
+	return len(s) <= maxVersion && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // current is the version that this host has: a version, "unknown" or "uninstalled".

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +34,7 @@ type interruptRequest struct {
 }
 
 // unitName is what may be restarted, as in the CRD: the characters of systemd.unit(5), no option and no pattern.
-var unitName = regexp.MustCompile(`^[a-zA-Z0-9:_.@\\][a-zA-Z0-9:_.@\\-]*$`)
+var unitName = lazily(`^[a-zA-Z0-9:_.@\\][a-zA-Z0-9:_.@\\-]*$`)
 
 func parseInterrupt(arg string) (interruptRequest, error) {
 	var req interruptRequest
@@ -57,7 +56,7 @@ func parseInterrupt(arg string) (interruptRequest, error) {
 		return req, fmt.Errorf("read interrupt: type %s takes no services", req.Type)
 	}
 	for _, service := range req.Services {
-		if !unitName.MatchString(service) {
+		if !unitName().MatchString(service) {
 			return req, fmt.Errorf("read interrupt: %q is not the name of a service", service)
 		}
 	}

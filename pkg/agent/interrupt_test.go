@@ -192,3 +192,22 @@ func TestBadInterrupts(t *testing.T) {
 	_, err := parseInterrupt("%%")
 	require.EqualError(t, err, "read interrupt: the argument is not base64")
 }
+
+// Whatever the argument is: what is let through restarts units by name, and is nothing that systemctl takes for an option.
+func FuzzInterrupt(f *testing.F) {
+	for _, text := range []string{`{"type":"service_restart","services":["a@1.service"]}`, `{"type":"no_op"}`, `{"type":"service_restart","services":["-a"]}`, `{`, `null`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		req, err := parseInterrupt(base64.StdEncoding.EncodeToString(data))
+		if err != nil {
+			return
+		}
+		require.Contains(t, interruptTypes, req.Type)
+		require.Equal(t, req.Type == interruptService, len(req.Services) > 0)
+		for _, s := range req.Services {
+			require.NotContains(t, "-", s[:1])
+			require.False(t, strings.ContainsAny(s, "*?[] \t\n\x00/"), s)
+		}
+	})
+}

@@ -1,3 +1,7 @@
+//go:build !fuzz
+
+// The schemas bring Kubernetes, which make fuzz would have to compile once more.
+
 package agent
 
 import (

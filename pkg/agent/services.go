@@ -124,7 +124,7 @@ func runningServices(listing string) []string {
 	var services []string
 	for line := range strings.Lines(listing) {
 		fields := strings.Fields(line)
-		if len(fields) == 0 || !strings.HasSuffix(fields[0], ".service") || !unitName.MatchString(fields[0]) {
+		if len(fields) == 0 || !strings.HasSuffix(fields[0], ".service") || !unitName().MatchString(fields[0]) {
 			continue
 		}
 		keep := slices.ContainsFunc(keepRunning, func(prefix string) bool { return strings.HasPrefix(fields[0], prefix) })

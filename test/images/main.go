@@ -12,13 +12,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/oci"
+	"github.com/fleetwright/fleetwright/test/images/static"
 )
 
 const repository = "ghcr.io/fleetwright"
@@ -60,7 +60,7 @@ func build(o options, name string) error {
 	if !ok {
 		return fmt.Errorf("no image %q (allowed: agent, reconciler)", name)
 	}
-	binary, err := compile(name, o.arch)
+	binary, err := static.Compile(".", name, o.arch)
 	if err != nil {
 		return err
 	}
@@ -88,23 +88,6 @@ func build(o options, name string) error {
 	}
 	fmt.Printf("%s@%s\t%s\t%.1f MiB\n", reference, digest, dir, float64(len(binary))/(1<<20))
 	return nil
-}
-
-// compile makes a static binary that holds no path of this machine.
-func compile(name, arch string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "fleetwright-images-")
-	if err != nil {
-		return nil, fmt.Errorf("compile %s: %w", name, err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
-	file := filepath.Join(dir, name)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-o", file, "./cmd/fleetwright-"+name)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("compile %s: %w", name, err)
-	}
-	return os.ReadFile(file)
 }
 
 // agent runs as root in a privileged container, and its programs are the host's: the image holds the binary, and what it was made of.
