@@ -27,6 +27,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.AddCommand(
 		newValidate(streams),
 		newSimulate(streams),
+		newPlan(streams),
 		newExplain(streams),
 		newAdopt(streams),
 		newPackage(streams),

@@ -47,48 +47,73 @@ func (o *simulateOptions) load(ctx context.Context, nodes []map[string]string) (
 
 // files finds what PATH stands for: the tree and the directory to build in it.
 func (o *simulateOptions) files() (overlay.Files, string, error) {
-	info, err := os.Stat(o.Path)
+	at, err := findPath(o.Path)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s is neither a directory nor a file", o.Path)
+		return nil, "", err
 	}
-	dir := o.Path
+	tree, err := git.Worktree(at.root)
+	if err != nil {
+		return nil, "", err
+	}
+	files, ok := at.in(tree)
+	if !ok {
+		return nil, "", nothingHere(o.Path)
+	}
+	return files, at.dir, nil
+}
+
+// place is where a PATH leads: an overlay, a directory of manifests, or a file of a repository.
+type place struct {
+	// root of the repository, dir below it.
+	root, dir string
+	// file is the one manifest that is meant; empty: all of dir.
+	file string
+}
+
+func findPath(path string) (place, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return place{}, fmt.Errorf("%s is neither a directory nor a file", path)
+	}
+	dir, file := path, ""
 	if !info.IsDir() {
-		dir = filepath.Dir(o.Path)
+		dir = filepath.Dir(path)
+		if !isKustomization(path) {
+			file = filepath.Base(path)
+		}
 	}
 	v := &validateOptions{Directory: dir, Paths: []string{"."}}
 	root, dirs, err := v.locate()
 	if err != nil {
-		return nil, "", err
+		return place{}, err
 	}
-	tree, err := git.Worktree(root)
-	if err != nil {
-		return nil, "", err
+	return place{root: root, dir: dirs[0], file: file}, nil
+}
+
+// in is what there is to build in a tree; false if there is nothing.
+func (p place) in(tree overlay.Files) (overlay.Files, bool) {
+	switch {
+	case p.file != "":
+		return newPlainManifests(tree, p.dir, []string{p.file}), slices.Contains(tree.Paths(), path.Join(p.dir, p.file))
+	case hasKustomization(tree, p.dir):
+		return tree, true
 	}
-	at := dirs[0]
-	switch kustomized := hasKustomization(tree, at); {
-	case !info.IsDir() && !isKustomization(o.Path):
-		return newPlainManifests(tree, at, []string{filepath.Base(o.Path)}), at, nil
-	case kustomized:
-		return tree, at, nil
-	}
-	if names := manifestsIn(tree, at); len(names) > 0 {
-		return newPlainManifests(tree, at, names), at, nil
-	}
-	return nil, "", o.nothingHere(dir)
+	names := manifestsIn(tree, p.dir)
+	return newPlainManifests(tree, p.dir, names), len(names) > 0
 }
 
 // nothingHere says what could have been meant.
-func (o *simulateOptions) nothingHere(dir string) error {
+func nothingHere(path string) error {
 	var overlays []string
-	for _, p := range defaultPaths(dir) {
+	for _, p := range defaultPaths(path) {
 		if p != "." {
-			overlays = append(overlays, filepath.Join(dir, p))
+			overlays = append(overlays, filepath.Join(path, p))
 		}
 	}
 	if len(overlays) > 0 {
-		return fmt.Errorf("%s holds several overlays; name one of them (allowed: %s)", o.Path, strings.Join(overlays, ", "))
+		return fmt.Errorf("%s holds several overlays; name one of them (allowed: %s)", path, strings.Join(overlays, ", "))
 	}
-	return fmt.Errorf("%s holds neither a kustomization.yaml nor manifests (*.yaml, *.yml)", o.Path)
+	return fmt.Errorf("%s holds neither a kustomization.yaml nor manifests (*.yaml, *.yml)", path)
 }
 
 func isKustomization(name string) bool {

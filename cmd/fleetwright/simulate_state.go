@@ -8,6 +8,7 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -23,6 +24,10 @@ type clusterState struct {
 	known  bool
 	nodes  []plan.Node
 	ledger fleetv1.LedgerSpec
+	// takesPods: pods and their budgets are read too, see plan_state.go.
+	takesPods bool
+	pods      []*corev1.Pod
+	budgets   []policyv1.PodDisruptionBudget
 }
 
 // labels are those of the nodes; nil if they are not known.
@@ -36,21 +41,31 @@ func (s clusterState) labels() []map[string]string {
 
 // readState reads --nodes-from.
 func (o *simulateOptions) readState() (clusterState, error) {
-	if o.NodesFrom == "" {
-		return clusterState{}, nil
+	state, err := readClusterState(o.In, o.NodesFrom, clusterState{})
+	if o.NodesFrom == "-" {
+		o.NodesFrom = standardInput
 	}
-	in, name := o.In, "standard input"
-	if o.NodesFrom != "-" {
-		file, err := os.Open(o.NodesFrom)
+	return state, err
+}
+
+const standardInput = "standard input"
+
+// readClusterState adds to a state what a file, or for `-` the standard input, holds. Without a name nothing is known.
+func readClusterState(in io.Reader, name string, state clusterState) (clusterState, error) {
+	switch name {
+	case "":
+		return state, nil
+	case "-":
+		name = standardInput
+	default:
+		file, err := os.Open(name)
 		if err != nil {
-			return clusterState{}, fmt.Errorf("--nodes-from: %s cannot be read", o.NodesFrom)
+			return clusterState{}, fmt.Errorf("--nodes-from: %s cannot be read", name)
 		}
 		defer func() { _ = file.Close() }() // opened for reading
-		in, name = file, o.NodesFrom
-	} else {
-		o.NodesFrom = name
+		in = file
 	}
-	state := clusterState{known: true}
+	state.known = true
 	decoder := yaml.NewYAMLOrJSONDecoder(in, 4096)
 	for i := 1; ; i++ {
 		var doc json.RawMessage
@@ -68,6 +83,7 @@ func (o *simulateOptions) readState() (clusterState, error) {
 	if len(state.nodes) == 0 {
 		return clusterState{}, fmt.Errorf("--nodes-from: %s holds no Node", name)
 	}
+	state.placePods()
 	return state, nil
 }
 
@@ -84,7 +100,7 @@ func (s *clusterState) add(doc json.RawMessage) error {
 		return errors.New("is neither YAML nor JSON of an object")
 	}
 	switch head.Kind {
-	case "List", "NodeList", "LedgerList":
+	case "List", "NodeList", "LedgerList", "PodList", "PodDisruptionBudgetList":
 		for _, item := range head.Items {
 			if err := s.add(item); err != nil {
 				return err
@@ -95,6 +111,9 @@ func (s *clusterState) add(doc json.RawMessage) error {
 		return s.addNode(doc)
 	case "Ledger":
 		return s.addLedger(doc)
+	}
+	if s.takesPods {
+		return s.addPod(head.Kind, doc)
 	}
 	return fmt.Errorf("kind %q is not expected (allowed: Node, Ledger, or a List of these)", head.Kind)
 }

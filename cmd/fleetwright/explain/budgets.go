@@ -31,13 +31,36 @@ func (s *Source) budgets(ctx context.Context, n *plan.Node, notes *[]string) {
 			list = got.Items
 			byNamespace[pod.Namespace] = list
 		}
-		if i := slices.IndexFunc(list, func(b policyv1.PodDisruptionBudget) bool { return refuses(b, pod) }); i >= 0 {
-			n.Refusals[pod.UID], _ = report.EvictionOutcome{
-				Namespace: pod.Namespace, Name: pod.Name, Result: report.EvictionRefused, Budget: list[i].Name,
-				Message: fmt.Sprintf("it needs %d healthy pods and has %d currently", list[i].Status.DesiredHealthy, list[i].Status.CurrentHealthy),
-			}.Refusal()
+		if r, refused := refusalOf(pod, list); refused {
+			n.Refusals[pod.UID] = r
 		}
 	}
+}
+
+// Refusals are the answers that pods would get if they were asked to leave now, by UID, as far as budgets say.
+func Refusals(pods []*corev1.Pod, budgets []policyv1.PodDisruptionBudget) map[types.UID]plan.Refusal {
+	byNamespace, out := map[string][]policyv1.PodDisruptionBudget{}, map[types.UID]plan.Refusal{}
+	for _, b := range budgets {
+		byNamespace[b.Namespace] = append(byNamespace[b.Namespace], b)
+	}
+	for _, pod := range pods {
+		if r, refused := refusalOf(pod, byNamespace[pod.Namespace]); refused {
+			out[pod.UID] = r
+		}
+	}
+	return out
+}
+
+// refusalOf is the answer to a pod that a budget of its namespace would refuse to disrupt.
+func refusalOf(pod *corev1.Pod, budgets []policyv1.PodDisruptionBudget) (plan.Refusal, bool) {
+	i := slices.IndexFunc(budgets, func(b policyv1.PodDisruptionBudget) bool { return refuses(b, pod) })
+	if i < 0 {
+		return plan.Refusal{}, false
+	}
+	return report.EvictionOutcome{
+		Namespace: pod.Namespace, Name: pod.Name, Result: report.EvictionRefused, Budget: budgets[i].Name,
+		Message: fmt.Sprintf("it needs %d healthy pods and has %d currently", budgets[i].Status.DesiredHealthy, budgets[i].Status.CurrentHealthy),
+	}.Refusal()
 }
 
 // refuses follows the eviction API: a pod that is not Ready may go if its budget says so.

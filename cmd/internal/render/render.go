@@ -17,6 +17,8 @@ type Result struct {
 	Objects []overlay.Object
 	// Set is the same, typed and defaulted, to plan with. It lacks objects in error.
 	Set manifest.Set
+	// Files are the paths that the build read, sorted. Nil if it failed.
+	Files []string
 	// Findings sorted by place; with an error among them nothing may be applied.
 	Findings []finding.Finding
 }
@@ -31,7 +33,7 @@ func Overlay(v *manifest.Validator, files overlay.Files, dir string, opts manife
 	set, more := v.Validate(objects, newLocator(files, dir, keys), opts)
 	findings = slices.Concat(findings, more)
 	finding.Sort(findings)
-	return Result{Objects: built.Objects, Set: set, Findings: slices.Compact(findings)}
+	return Result{Objects: built.Objects, Set: set, Files: built.Files, Findings: slices.Compact(findings)}
 }
 
 // documents are a build's objects as the validation wants them, with the overlay's key behind each document's.

@@ -51,6 +51,10 @@ func (w *world) play(sc Scenario) (passes int, problem string) {
 	}
 	wakes, here := 0, 0
 	for {
+		if sc.Passes > 0 && passes >= sc.Passes {
+			w.watch.tick(w.now)
+			return passes, fmt.Sprintf("the plan was made %d times, and more was not asked for", passes)
+		}
 		passes++
 		here++
 		out := w.pass()

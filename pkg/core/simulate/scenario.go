@@ -40,6 +40,8 @@ type Scenario struct {
 	Seed uint64
 	// Limit bounds the virtual time. Default: one year.
 	Limit time.Duration
+	// Passes bounds how often the planner is asked, for who cannot wait. Default 0: no bound.
+	Passes int
 }
 
 // Step is something that takes time on a node.

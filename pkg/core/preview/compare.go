@@ -1,0 +1,203 @@
+package preview
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/plan"
+)
+
+// metadata is what people say about an object beside its spec.
+type metadata struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// compareNodeWrights says what differs between two NodeWrights of one name; either may be nil.
+func (w *work) compareNodeWrights(name string) (NodeWright, bool) {
+	before, after := w.base.byName[name], w.head.byName[name]
+	old, now := w.base.objects[name], w.head.objects[name]
+	out := NodeWright{Name: name, Change: changeOfPointers(old, now), Packages: []Package{}, Settings: []Setting{}, Effects: []Effect{}}
+	out.Packages = append(out.Packages, w.comparePackages(before, after)...)
+	if old != nil && now != nil {
+		out.Settings = append(out.Settings, ownSettings(old, now)...)
+	}
+	out.Effective = hashOf(before) != hashOf(after)
+	return out, out.Change != Changed || out.Effective || len(out.Settings) > 0 || len(out.Packages) > 0
+}
+
+func changeOfPointers[T any](before, after *T) Change {
+	switch {
+	case before == nil:
+		return Added
+	case after == nil:
+		return Removed
+	}
+	return Changed
+}
+
+func hashOf(nw *plan.NodeWright) string {
+	if nw == nil {
+		return desired.Nothing().Hash
+	}
+	return nw.Desired.Hash
+}
+
+// ownSettings are the fields of a NodeWright beside its packages. Labels and annotations are named and not quoted.
+func ownSettings(old, now *nwv1.NodeWright) []Setting {
+	a, b := old.Spec.DeepCopy(), now.Spec.DeepCopy()
+	a.Packages, b.Packages = nil, nil
+	out := prefixed("spec.", settingsOf(a, b))
+	return append(prefixed("metadata.", namesOnly(settingsOf(metadata{old.Labels, old.Annotations}, metadata{now.Labels, now.Annotations}))), out...)
+}
+
+func prefixed(prefix string, settings []Setting) []Setting {
+	for i := range settings {
+		settings[i].Field = prefix + settings[i].Field
+	}
+	return settings
+}
+
+// comparePackages compares resolved packages, so that a change in the catalogue shows where it takes effect.
+func (w *work) comparePackages(before, after *plan.NodeWright) []Package {
+	old, now := byName(before), byName(after)
+	out := []Package{}
+	for _, name := range union(old, now) {
+		a, had := old[name]
+		b, has := now[name]
+		if p, differs := comparePackage(name, a, b, had, has); differs {
+			out = append(out, p)
+		}
+	}
+	w.consequences(out, before, after)
+	return out
+}
+
+func byName(nw *plan.NodeWright) map[string]desired.Package {
+	out := map[string]desired.Package{}
+	if nw != nil {
+		for _, p := range nw.Desired.Packages {
+			out[p.Name] = p
+		}
+	}
+	return out
+}
+
+func comparePackage(name string, a, b desired.Package, had, has bool) (Package, bool) {
+	out := Package{Name: name, Change: Changed, Stages: []string{}}
+	if had {
+		out.Old = &Version{a.Version, a.Image, a.Digest}
+	}
+	if has {
+		out.New = &Version{b.Version, b.Image, b.Digest}
+	}
+	switch {
+	case !had:
+		out.Change = Added
+		return out, true
+	case !has:
+		out.Change = Removed
+		return out, true
+	}
+	out.Env, out.EnvOrder = compareEnv(a.Env, b.Env)
+	out.ConfigMap = compareKeys(a.KeyHashes, b.KeyHashes)
+	out.Inert = inertFields(a, b)
+	differs := *out.Old != *out.New || a.InstallHash != b.InstallHash || a.ConfigHash != b.ConfigHash || a.Absent != b.Absent
+	return out, differs || len(out.Inert) > 0
+}
+
+// compareEnv names the variables that differ. Where none does, their order may.
+func compareEnv(a, b []corev1.EnvVar) (keys Keys, order bool) {
+	keys = compareKeys(envByName(a), envByName(b))
+	same := func(x, y corev1.EnvVar) bool { return x.Name == y.Name }
+	return keys, keys.Empty() && !slices.EqualFunc(a, b, same)
+}
+
+// envByName is the text of each variable, to compare and never to show.
+func envByName(env []corev1.EnvVar) map[string]string {
+	out := map[string]string{}
+	for _, v := range env {
+		out[v.Name] += v.String() + "\n"
+	}
+	return out
+}
+
+func compareKeys(a, b map[string]string) Keys {
+	var out Keys
+	for _, key := range union(a, b) {
+		old, had := a[key]
+		now, has := b[key]
+		switch {
+		case !had:
+			out.Added = append(out.Added, key)
+		case !has:
+			out.Removed = append(out.Removed, key)
+		case old != now:
+			out.Changed = append(out.Changed, key)
+		}
+	}
+	return out
+}
+
+// inertFields are the fields of a package that are in no hash: they hold for what comes next and start nothing.
+func inertFields(a, b desired.Package) []string {
+	for _, p := range []*desired.Package{&a, &b} {
+		p.Version, p.Image, p.Digest, p.Env, p.ConfigMap = "", "", "", nil, nil
+		p.InstallHash, p.ConfigHash = "", ""
+	}
+	return fields(settingsOf(a, b))
+}
+
+// compareOthers lists the policies and the catalogue's packages that differ.
+func (w *work) compareOthers() []Object {
+	out := []Object{}
+	policies := func(o []*nwv1.DeploymentPolicy) map[string]*nwv1.DeploymentPolicy {
+		return index(o, func(p *nwv1.DeploymentPolicy) string { return p.Name })
+	}
+	old, now := policies(w.in.Base.Policies), policies(w.in.Head.Policies)
+	for _, name := range union(old, now) {
+		o := Object{Kind: nwv1.KindDeploymentPolicy, Name: name, Change: changeOfPointers(old[name], now[name])}
+		if o.Change == Changed {
+			a, b := old[name], now[name]
+			o.Settings = append(namesOnly(prefixed("metadata.", settingsOf(metadata{a.Labels, a.Annotations}, metadata{b.Labels, b.Annotations}))),
+				prefixed("spec.", settingsOf(a.Spec, b.Spec))...)
+		}
+		if o.Change != Changed || len(o.Settings) > 0 {
+			out = append(out, o)
+		}
+	}
+	return append(out, w.compareCatalogue()...)
+}
+
+// compareCatalogue names the fields that differ; their values may be env or configuration.
+func (w *work) compareCatalogue() []Object {
+	var out []Object
+	packages := func(o []*fleetv1.Package) map[string]*fleetv1.Package {
+		return index(o, func(p *fleetv1.Package) string { return p.Name })
+	}
+	old, now := packages(w.in.Base.Packages), packages(w.in.Head.Packages)
+	for _, name := range union(old, now) {
+		o := Object{Kind: fleetv1.KindPackage, Name: name, Change: changeOfPointers(old[name], now[name])}
+		if o.Change == Changed {
+			a, b := old[name], now[name]
+			o.Settings = namesOnly(append(prefixed("metadata.", settingsOf(metadata{a.Labels, a.Annotations}, metadata{b.Labels, b.Annotations})),
+				prefixed("spec.", settingsOf(a.Spec, b.Spec))...))
+		}
+		if o.Change != Changed || len(o.Settings) > 0 {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func index[T any](objects []*T, name func(*T) string) map[string]*T {
+	out := map[string]*T{}
+	for _, o := range objects {
+		out[name(o)] = o
+	}
+	return out
+}
