@@ -47,3 +47,7 @@ func For(gvk schema.GroupVersionKind) ([]byte, error) {
 // PackageConfigFile is the schema of a package's config.json in FS. It is written by hand: there is no API type of it. The agent
 // checks more than a schema can say (pkg/agent.ParseConfig), and never less.
 const PackageConfigFile = "package-config.json"
+
+// PlanFile is the schema of what `fleetwright plan -o json` prints, in FS. It is written by hand, as Plan of pkg/core/preview is no API type;
+// a test holds the two together.
+const PlanFile = "plan.json"

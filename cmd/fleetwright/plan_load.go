@@ -145,7 +145,7 @@ func (l loader) base(against string, in *preview.Input) error {
 	if err := l.compare(base.Name, base.Commit, in); err != nil {
 		return err
 	}
-	if base.Name != "HEAD" || len(in.Files) > 0 || base.Commit != base.Head {
+	if against != "" || len(in.Files) > 0 || base.Commit == "" || base.Commit != base.Head {
 		return nil
 	}
 	return l.compare("the commit before HEAD", base.Parent, in) // nothing is edited
@@ -154,7 +154,7 @@ func (l loader) base(against string, in *preview.Input) error {
 // compare builds a commit. Without one, or if it has not the path, everything is new.
 func (l loader) compare(name, commit string, in *preview.Input) error {
 	if commit == "" {
-		in.Compared.Base, in.Files = "", l.head.Files
+		in.Base, in.Compared.Base, in.Compared.BaseCommit, in.Files = simulate.Objects{}, "", "", l.head.Files
 		return nil
 	}
 	old, err := git.CommitTree(l.at.root, commit)

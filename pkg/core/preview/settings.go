@@ -35,6 +35,9 @@ func plain(v any) any {
 func walk(path string, before, after any, out *[]Setting) {
 	a, aIsTree := tree(before)
 	b, bIsTree := tree(after)
+	if named(before) && after == nil || named(after) && before == nil { // each entry is told by its name
+		aIsTree, bIsTree = true, true
+	}
 	switch {
 	case aIsTree && bIsTree:
 		for _, key := range union(a, b) {
@@ -66,6 +69,16 @@ func tree(v any) (map[string]any, bool) {
 		return out, true
 	}
 	return nil, false
+}
+
+// named reports whether a value is a list whose entries have names.
+func named(v any) bool {
+	list, ok := v.([]any)
+	return ok && !slices.ContainsFunc(list, func(entry any) bool {
+		fields, _ := entry.(map[string]any)
+		name, _ := fields["name"].(string)
+		return name == ""
+	})
 }
 
 func join(path, key string) string {

@@ -85,7 +85,7 @@ func namesOf(all []string, count int) line {
 
 // block is a part of a document: a heading, sentences, a table or a list, a diagram.
 type block struct {
-	heading string
+	heading line
 	intro   []line
 	header  []string
 	rows    [][]line
@@ -124,12 +124,12 @@ func (d document) markdown() string {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		if b.heading != "" {
+		if len(b.heading) > 0 {
 			level := "### "
 			if i == 0 {
 				level = "## "
 			}
-			out.WriteString(level + b.heading + "\n\n")
+			out.WriteString(level + b.heading.markdown(false) + "\n\n")
 		}
 		out.WriteString(strings.Join(b.markdownParts(), "\n"))
 	}
@@ -186,6 +186,9 @@ func codeSpan(s string, inTable bool) string {
 	if s == "" {
 		return ""
 	}
+	if inTable && strings.Contains(s, "|") { // dialects disagree on what a backslash before a pipe means in code
+		return escapeMarkdown(s)
+	}
 	longest, run := 0, 0
 	for _, r := range s {
 		run++
@@ -198,9 +201,6 @@ func codeSpan(s string, inTable bool) string {
 	if longest > 0 {
 		s = " " + s + " "
 	}
-	if inTable {
-		s = strings.ReplaceAll(s, "|", `\|`)
-	}
 	return fence + strings.ReplaceAll(s, "@", "@"+noWidth) + fence
 }
 
@@ -208,7 +208,7 @@ func codeSpan(s string, inTable bool) string {
 const noWidth = "\u200b"
 
 var markdownEscapes = strings.NewReplacer(
-	"\\", "\\\\", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", "\\|", "~", "\\~",
+	"\\", "&#92;", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", "&#124;", "~", "\\~",
 	"$", "\\$", "!", "\\!", "{", "\\{", "}", "\\}", "@", "@"+noWidth, "#", "#"+noWidth, "://", ":"+noWidth+"//", "www.", "www"+noWidth+".", "GH-", "GH"+noWidth+"-",
 )
 
@@ -221,8 +221,8 @@ func (d document) text() string {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		if b.heading != "" {
-			out.WriteString(b.heading + "\n")
+		if len(b.heading) > 0 {
+			out.WriteString(b.heading.text() + "\n")
 		}
 		for _, l := range b.intro {
 			out.WriteString(l.text() + "\n")

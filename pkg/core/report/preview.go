@@ -29,7 +29,7 @@ func PlanComment(p preview.Plan) string {
 func PlanText(p preview.Plan) string { return planDocument(p).text() }
 
 func planDocument(p preview.Plan) document {
-	d := document{{heading: "Plan for " + nameOf(p.Path).inHeading(), intro: []line{planHeadline(p), planComparison(p)}}}
+	d := document{{heading: lineOf("Plan for ", nameOf(p.Path)), intro: []line{planHeadline(p), planComparison(p)}}}
 	add := func(b block) {
 		if len(b.rows)+len(b.bullets) > 0 {
 			d = append(d, b)
@@ -50,12 +50,9 @@ func planDocument(p preview.Plan) document {
 	for _, n := range p.Notes {
 		notes = append(notes, lineOf(quoteOf(n)))
 	}
-	add(block{heading: "Not known", bullets: notes})
+	add(block{heading: lineOf("Not known"), bullets: notes})
 	return d
 }
-
-// inHeading is a name without any markup around it.
-func (p phrase) inHeading() string { return codeSpan(p.text, false) }
 
 // planHeadline says in a sentence what the change does, and to how many nodes.
 func planHeadline(p preview.Plan) line {
@@ -172,7 +169,7 @@ func plural(n int, noun string) string {
 }
 
 func findingsBlock(p preview.Plan) block {
-	b := block{heading: "Findings", header: []string{"where", "object", "field", "problem"}}
+	b := block{heading: lineOf("Findings"), header: []string{"where", "object", "field", "problem"}}
 	for _, f := range p.Findings {
 		problem := lineOf(quoteOf(f.Message))
 		if f.Allowed != "" {

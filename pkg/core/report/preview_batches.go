@@ -9,7 +9,7 @@ import (
 )
 
 func batchesBlock(p preview.Plan) block {
-	b := block{heading: "Predicted batches", header: []string{"NodeWright", "compartment", "nodes", "at once", "batches", "begins", "ends"}}
+	b := block{heading: lineOf("Predicted batches"), header: []string{"NodeWright", "compartment", "nodes", "at once", "batches", "begins", "ends"}}
 	for _, r := range p.Rollouts {
 		for _, lane := range r.Lanes {
 			b.rows = append(b.rows, []line{
@@ -25,7 +25,7 @@ func batchesBlock(p preview.Plan) block {
 	}
 	for _, r := range p.Rollouts {
 		if r.Outcome != string(simulate.Complete) && p.Problem == "" && len(r.Reasons) > 0 {
-			b.intro = append(b.intro, lineOf(nameOf(r.NodeWright), " does not get done: ", becauseOf(r.Reasons), "."))
+			b.bullets = append(b.bullets, lineOf(nameOf(r.NodeWright), " does not get done: ", becauseOf(r.Reasons), "."))
 		}
 	}
 	b.diagram = ganttOf(p.Rollouts)

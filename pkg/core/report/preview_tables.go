@@ -9,7 +9,7 @@ import (
 )
 
 func packagesBlock(p preview.Plan) block {
-	b := block{heading: "Packages", header: []string{"NodeWright", "package", "old → new", "what differs", "on a node"}}
+	b := block{heading: lineOf("Packages"), header: []string{"NodeWright", "package", "old → new", "what differs", "on a node"}}
 	for _, nw := range p.NodeWrights {
 		for _, pkg := range nw.Packages {
 			if starts(pkg) {
@@ -105,7 +105,7 @@ func stagesText(p preview.Package) line {
 }
 
 func effectsBlock(p preview.Plan) block {
-	b := block{heading: "Nodes", header: []string{
+	b := block{heading: lineOf("Nodes"), header: []string{
 		"NodeWright", "compartment", "nodes", "reboot", "service restart", "drain only", "no interrupt", "uninstall", "which",
 	}}
 	anyway := 0
@@ -132,7 +132,7 @@ func figure(n int) line {
 }
 
 func blocksBlock(p preview.Plan) block {
-	b := block{heading: "In the way now", header: []string{"NodeWright", "reason", "nodes", "which", "for example"}}
+	b := block{heading: lineOf("In the way now"), header: []string{"NodeWright", "reason", "nodes", "which", "for example"}}
 	for _, one := range p.Blocks {
 		count := lineOf(one.Count)
 		if one.Pods > 0 {
@@ -149,7 +149,7 @@ func blocksBlock(p preview.Plan) block {
 }
 
 func settingsBlock(p preview.Plan) block {
-	b := block{heading: "Objects and settings", header: []string{"object", "what", "old", "new"}}
+	b := block{heading: lineOf("Objects and settings"), header: []string{"object", "what", "old", "new"}}
 	add := func(kind, name string, change preview.Change, settings []preview.Setting) {
 		object := lineOf(nameOf(kind + "/" + name))
 		if change != preview.Changed {
@@ -174,7 +174,7 @@ func settingsBlock(p preview.Plan) block {
 }
 
 func warningsBlock(p preview.Plan) block {
-	b := block{heading: "Warnings"}
+	b := block{heading: lineOf("Warnings")}
 	for _, w := range p.Warnings {
 		b.bullets = append(b.bullets, warningText(w))
 	}
@@ -212,7 +212,7 @@ func warningText(w preview.Warning) line {
 }
 
 func inertBlock(p preview.Plan) block {
-	b := block{heading: "What will not happen"}
+	b := block{heading: lineOf("What will not happen")}
 	for _, i := range p.Inert {
 		b.bullets = append(b.bullets, inertText(i))
 	}
@@ -222,11 +222,11 @@ func inertBlock(p preview.Plan) block {
 func inertText(i preview.Inert) line {
 	switch {
 	case i.Kind == "":
-		return lineOf("No effective change: ", namesOf(i.Fields, len(i.Fields)), " differ, and the objects that are built are the same.")
+		return lineOf("No effective change: the objects that are built are the same, though ", plural(len(i.Fields), "file"), " differ: ", namesOf(i.Fields, len(i.Fields)), ".")
 	case i.Package != "":
-		return lineOf(nameOf(i.Name), ", package ", nameOf(i.Package), ": ", namesOf(i.Fields, len(i.Fields)), " hold for what comes next; nothing runs for them.")
+		return lineOf(nameOf(i.Name), ", package ", nameOf(i.Package), ": a change of ", namesOf(i.Fields, len(i.Fields)), " holds for what comes next; nothing runs for it.")
 	}
-	return lineOf(i.Kind+" ", nameOf(i.Name), ": ", namesOf(i.Fields, len(i.Fields)), " take effect at once; no node is cordoned, nothing runs for them.")
+	return lineOf(i.Kind+" ", nameOf(i.Name), ": a change of ", namesOf(i.Fields, len(i.Fields)), " takes effect at once; no node is cordoned, nothing runs for it.")
 }
 
 // becauseOf words the reasons for which a rollout does not end.
