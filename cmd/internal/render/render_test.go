@@ -60,7 +60,7 @@ func TestFindingsPointIntoTheFileThatHoldsTheValue(t *testing.T) {
 		"the patch": {func(t tree) { t["overlays/a/gpu.yaml"] = strings.Replace(t["overlays/a/gpu.yaml"], "20", "0", 1) },
 			[]string{"overlays/a/gpu.yaml:5:13: NodeWright/gpu: spec.priority: must be at least 1, not 0"}},
 		"an unknown field in the patch": {func(t tree) { t["overlays/a/gpu.yaml"] += "  prioritie: 3\n" },
-			[]string{"overlays/a/gpu.yaml:6:3: NodeWright/gpu: spec.prioritie: unknown field, did you mean priority? (allowed: additionalTolerations, autoTaintNewNodes, deploymentPolicy, deploymentPolicyOptions, drainConfig, interruptionBudget, nodeSelectors, onDrift, packages, podNonInterruptLabels, priority, protectedPods, protectedPodsTimeout, runtimeRequired, runtimeRequiredCordonAfter, sequencing, serial, verifyInterval)"}},
+			[]string{"overlays/a/gpu.yaml:6:3: NodeWright/gpu: spec.prioritie: unknown field, did you mean priority? (allowed: additionalTolerations, autoTaintNewNodes, deploymentPolicy, deploymentPolicyOptions, drainConfig, interruptionBudget, nodeSelectors, onDrift, packages, podNonInterruptLabels, priority, protectedPods, protectedPodsTimeout, reapplyOnReboot, runtimeRequired, runtimeRequiredCordonAfter, sequencing, serial, verifyInterval)"}},
 		"a missing field": {func(t tree) { t["bases/gpu.yaml"] = strings.Replace(base, "      image: ghcr.io/x/tuning\n", "", 1) },
 			[]string{"bases/gpu.yaml:8:5: NodeWright/gpu: spec.packages.tuning: image is required, unless packageRef takes it from the catalogue"}},
 		"both files at once": {func(t tree) {

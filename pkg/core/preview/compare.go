@@ -67,9 +67,7 @@ func (w *work) comparePackages(before, after *plan.NodeWright) []Package {
 	old, now := byName(before), byName(after)
 	out := []Package{}
 	for _, name := range union(old, now) {
-		a, had := old[name]
-		b, has := now[name]
-		if p, differs := comparePackage(name, a, b, had, has); differs {
+		if p, differs := comparePackage(name, old[name], now[name]); differs {
 			out = append(out, p)
 		}
 	}
@@ -77,35 +75,37 @@ func (w *work) comparePackages(before, after *plan.NodeWright) []Package {
 	return out
 }
 
-func byName(nw *plan.NodeWright) map[string]desired.Package {
-	out := map[string]desired.Package{}
+func byName(nw *plan.NodeWright) map[string]*desired.Package {
+	out := map[string]*desired.Package{}
 	if nw != nil {
-		for _, p := range nw.Desired.Packages {
+		for i := range nw.Desired.Packages {
+			p := &nw.Desired.Packages[i]
 			out[p.Name] = p
 		}
 	}
 	return out
 }
 
-func comparePackage(name string, a, b desired.Package, had, has bool) (Package, bool) {
+// comparePackage says what differs between two packages of one name, either of which may be nil; false: nothing does.
+func comparePackage(name string, a, b *desired.Package) (Package, bool) {
 	out := Package{Name: name, Change: Changed, Stages: []string{}}
-	if had {
+	if a != nil {
 		out.Old = &Version{a.Version, a.Image, a.Digest}
 	}
-	if has {
+	if b != nil {
 		out.New = &Version{b.Version, b.Image, b.Digest}
 	}
 	switch {
-	case !had:
+	case a == nil:
 		out.Change = Added
 		return out, true
-	case !has:
+	case b == nil:
 		out.Change = Removed
 		return out, true
 	}
 	out.Env, out.EnvOrder = compareEnv(a.Env, b.Env)
 	out.ConfigMap = compareKeys(a.KeyHashes, b.KeyHashes)
-	out.Inert = inertFields(a, b)
+	out.Inert = inertFields(*a, *b)
 	differs := *out.Old != *out.New || a.InstallHash != b.InstallHash || a.ConfigHash != b.ConfigHash || a.Absent != b.Absent
 	return out, differs || len(out.Inert) > 0
 }

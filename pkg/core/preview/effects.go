@@ -60,13 +60,15 @@ func (w *work) effects() {
 	for i := range w.plan.NodeWrights {
 		at[w.plan.NodeWrights[i].Name] = &w.plan.NodeWrights[i]
 	}
-	worst := map[string]*Tally{}
 	for _, o := range w.after {
 		was, selected := before[key{o.NodeWright, o.Node}]
 		delete(before, key{o.NodeWright, o.Node})
 		w.due[o.NodeWright] = w.due[o.NodeWright] || len(o.Due) > 0
 		if nw := at[o.NodeWright]; nw != nil {
-			w.effect(nw, o, was, selected, worst)
+			if !selected {
+				nw.Joining++
+			}
+			w.effect(nw, was, o)
 		}
 	}
 	for k := range before {
@@ -74,16 +76,14 @@ func (w *work) effects() {
 			nw.Leaving++
 		}
 	}
-	w.plan.Affected = total(worst)
+	w.plan.Affected = total(w.worst)
 }
 
-// effect counts a node that the change gives something to do. One that has the same to do without the change does not count.
-func (w *work) effect(nw *NodeWright, o, was plan.Outlook, selected bool, worst map[string]*Tally) {
+// effect counts a node that the change gives something to do. One that has the same to do without the change does not count. A node that was
+// not selected had nothing to do.
+func (w *work) effect(nw *NodeWright, was, o plan.Outlook) {
 	nw.Selected++
-	if !selected {
-		nw.Joining++
-	}
-	waited := selected && was.Excluded == "" && len(was.Due) > 0
+	waited := len(was.Due) > 0
 	switch {
 	case len(o.Due) == 0:
 		return
@@ -103,10 +103,10 @@ func (w *work) effect(nw *NodeWright, o, was plan.Outlook, selected bool, worst 
 	if len(e.First) < firstNames {
 		e.First = append(e.First, o.Node)
 	}
-	if worst[o.Node] == nil {
-		worst[o.Node] = &Tally{}
+	if w.worst[o.Node] == nil {
+		w.worst[o.Node] = &Tally{}
 	}
-	worst[o.Node].add(one)
+	w.worst[o.Node].add(one)
 }
 
 func (n *NodeWright) effectOf(compartment string) *Effect {

@@ -54,6 +54,8 @@ type work struct {
 	plan       Plan
 	// affected are the nodes with something to do because of the change, by NodeWright.
 	affected map[string]map[string]bool
+	// worst is what happens to each of them, under all NodeWrights.
+	worst map[string]*Tally
 	// due says which NodeWrights have anything to do at all.
 	due map[string]bool
 	// after is what is left to do at the new state.
@@ -68,7 +70,7 @@ type state struct {
 }
 
 func newWork(in Input) *work {
-	w := &work{in: in, snapshots: map[string]desired.Package{}, affected: map[string]map[string]bool{}, due: map[string]bool{}}
+	w := &work{in: in, snapshots: map[string]desired.Package{}, affected: map[string]map[string]bool{}, due: map[string]bool{}, worst: map[string]*Tally{}}
 	w.base, w.head = w.stateOf(in.Base), w.stateOf(in.Head)
 	for _, nw := range w.base.nodeWrights {
 		for _, p := range nw.Desired.Packages {
