@@ -97,15 +97,21 @@ func (f historyFile) record(version string, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	data, err := h.with(version, now)
+	if err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	if err := f.root.WriteFile(f.path, data, 0o644); err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	return nil
+}
+
+// with is the file's text once the host has a further version.
+func (h history) with(version string, now time.Time) ([]byte, error) {
 	h.Current = version
 	h.Entries = append([]historyEntry{{Version: version, Time: now.UTC().Format(time.RFC3339)}}, h.Entries...)
 	h.Entries = h.Entries[:min(len(h.Entries), maxHistory)]
 	data, err := json.Marshal(h)
-	if err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	if err := f.root.WriteFile(f.path, append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	return nil
+	return append(data, '\n'), err
 }

@@ -35,18 +35,19 @@ func Root(t testing.TB) host.Root {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/machine-id"), []byte(MachineID+"\n"), 0o644))
 	// A shell opens /dev/null for commands in the background; an empty file does for that.
 	require.NoError(t, os.WriteFile(filepath.Join(root, "dev/null"), nil, 0o666))
-	for _, name := range programs {
-		installProgram(t, root, name)
-	}
+	Install(t, host.Root(root), programs...)
 	return host.Root(root)
 }
 
-func installProgram(t testing.TB, root, name string) {
-	found, err := exec.LookPath(name)
-	require.NoError(t, err)
-	copyFile(t, found, filepath.Join(root, "bin", name))
-	for _, lib := range libraries(found) {
-		copyFile(t, lib, filepath.Join(root, lib))
+// Install puts programs of this machine, and the libraries that they load, on a scratch host.
+func Install(t testing.TB, root host.Root, programs ...string) {
+	for _, name := range programs {
+		found, err := exec.LookPath(name)
+		require.NoError(t, err)
+		copyFile(t, found, filepath.Join(string(root), "bin", name))
+		for _, lib := range libraries(found) {
+			copyFile(t, lib, filepath.Join(string(root), lib))
+		}
 	}
 }
 
