@@ -36,6 +36,8 @@ type Agent struct {
 	Wait func(ctx context.Context, d time.Duration)
 	// SafeToInterrupt looks at the node directly before an interrupt and says why it may not be interrupted now. Default: it may.
 	SafeToInterrupt func(ctx context.Context) error
+	// kept are the host's files for the output of an interrupt's commands.
+	kept stepLogs
 	// Resolv is the container's resolver configuration, for COPY_RESOLV. Default /etc/resolv.conf.
 	Resolv string
 }

@@ -129,14 +129,26 @@ func (s *stage) discard(dir string) error {
 	return nil
 }
 
-// collectLogs keeps the logs of the newest versions.
+// collectLogs keeps the logs of the newest versions. Interrupts keep theirs by the name and version that the NodeWright uses.
 func (s *stage) collectLogs() error {
-	dir := path.Join(s.Settings.LogDir, s.cfg.Name)
+	r := s.Settings.Resource
+	err := s.collectLogsOf(s.cfg.Name, s.cfg.Version)
+	if r.Package == s.cfg.Name {
+		return err
+	}
+	return errors.Join(err, s.collectLogsOf(r.Package, r.Version))
+}
+
+// logVersion is a version of config.json, or of a NodeWright, where 1 and v1.2 are allowed.
+var logVersion = lazily(`^v?\d+(\.\d+){0,2}([-+][0-9A-Za-z.+-]+)?$`)
+
+func (s *stage) collectLogsOf(name, own string) error {
+	dir := path.Join(s.Settings.LogDir, name)
 	names, err := s.Root.Names(dir)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return n == s.cfg.Version || !semver().MatchString(n) })
+	names = slices.DeleteFunc(names, func(n string) bool { return n == own || !logVersion().MatchString(n) })
 	slices.SortFunc(names, func(a, b string) int {
 		return s.Root.ModTime(path.Join(dir, b)).Compare(s.Root.ModTime(path.Join(dir, a)))
 	})

@@ -149,6 +149,7 @@ func TestMarkersAndLogsOfEarlierRoundsGo(t *testing.T) {
 		m.age(fmt.Sprintf("%s/interrupts/flags/gpu-%s-%d_tuning_1.2.3", stateDir, uidA, round), 20-round)
 		m.age(fmt.Sprintf("%s/interrupts/flags/gpu-%s-%d_other_1.2.3", stateDir, uidA, round), 20-round)
 		m.age(fmt.Sprintf("/var/log/skyhook/gpu/tuning_pkg/1.%d.0", round), 20-round)
+		m.age(fmt.Sprintf("/var/log/skyhook/gpu/tuning/v1.%d", round), 20-round)
 	}
 	m.write("/var/log/skyhook/gpu/tuning_pkg/notes", "mine")
 	requireOutcome(t, Succeeded, m.runOwn(ModeApply))
@@ -158,6 +159,9 @@ func TestMarkersAndLogsOfEarlierRoundsGo(t *testing.T) {
 	names, err = m.root.Names("/var/log/skyhook/gpu/tuning_pkg")
 	require.NoError(t, err)
 	require.Equal(t, []string{"1.2.3", "1.5.0", "1.6.0", "1.7.0", "1.8.0", "notes"}, names)
+	names, err = m.root.Names("/var/log/skyhook/gpu/tuning")
+	require.NoError(t, err)
+	require.Equal(t, []string{"v1.5", "v1.6", "v1.7", "v1.8"}, names, "of interrupts")
 }
 
 // A link in the place of a copy goes, what it leads to stays.

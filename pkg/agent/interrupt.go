@@ -69,6 +69,8 @@ func (a *Agent) interrupt(ctx context.Context, arg string) Result {
 	if err != nil {
 		return failed(err)
 	}
+	a.kept = a.interruptLogs()
+	defer a.kept.close()
 	if req.Type == interruptReboot {
 		return a.reboot(ctx)
 	}
@@ -111,9 +113,10 @@ func (a *Agent) hostRun(ctx context.Context, c hostCommand, stdout *bytes.Buffer
 	}
 	if stdout == nil { // what only looks, and looks again, would drown the rest
 		a.logf("running %s", text)
+		a.kept.note(text)
 	}
 	con := &console{out: a.Out, now: a.Now, step: c[0]}
-	out, errs := con.stream("out", nil), con.stream("err", nil)
+	out, errs := con.stream("out", a.kept.stdout()), con.stream("err", a.kept.stderr())
 	cmd := host.Command{Path: c[0], Args: c[1:], Env: []string{"PATH=" + host.SearchPath, "LC_ALL=C"}, Stdout: out, Stderr: errs}
 	if stdout != nil {
 		cmd.Stdout = stdout

@@ -21,23 +21,32 @@ type stepLogs struct{ out, err *os.File }
 // openLogs makes <logs>/<package>/<version>/<step>-<time>.log and .err, after room was made for them. Logs are a convenience:
 // a host whose disk is full gets its step all the same.
 func (s *stage) openLogs(step Step) stepLogs {
-	if !s.Settings.WriteLogs {
+	return s.Agent.openLogs(path.Join(s.Settings.LogDir, s.cfg.Name, s.cfg.Version), step.Name)
+}
+
+// interruptLogs are those of all commands of an interrupt: what a reboot printed is read on the host, if anywhere. An interrupt
+// reads no config.json, so they lie by the name and version that the NodeWright uses.
+func (a *Agent) interruptLogs() stepLogs {
+	return a.openLogs(path.Join(a.Settings.LogDir, a.Settings.Resource.Package, a.Settings.Resource.Version), string(ModeInterrupt))
+}
+
+func (a *Agent) openLogs(dir, step string) stepLogs {
+	if !a.Settings.WriteLogs {
 		return stepLogs{}
 	}
-	dir := path.Join(s.Settings.LogDir, s.cfg.Name, s.cfg.Version)
-	name := path.Join(dir, step.Name+"-"+s.Now().UTC().Format("2006-01-02-150405"))
-	out, err := s.Root.Create(name + ".log")
+	name := path.Join(dir, step+"-"+a.Now().UTC().Format("2006-01-02-150405"))
+	out, err := a.Root.Create(name + ".log")
 	if err != nil {
-		s.logf("warning: the host keeps no log of step %s: %v", step.Name, pathless(err))
+		a.logf("warning: the host keeps no log of step %s: %v", step, pathless(err))
 		return stepLogs{}
 	}
-	errs, err := s.Root.Create(name + ".err")
+	errs, err := a.Root.Create(name + ".err")
 	if err != nil {
-		s.logf("warning: the host keeps no error log of step %s: %v", step.Name, pathless(err))
+		a.logf("warning: the host keeps no error log of step %s: %v", step, pathless(err))
 	}
 	for _, suffix := range []string{".log", ".err"} {
-		if err := prune(s.Root, dir, step.Name, suffix); err != nil {
-			s.logf("warning: prune logs: %v", err)
+		if err := prune(a.Root, dir, step, suffix); err != nil {
+			a.logf("warning: prune logs: %v", err)
 		}
 	}
 	return stepLogs{out, errs}
@@ -69,6 +78,14 @@ func writerOrNil(f *os.File) io.Writer {
 		return nil
 	}
 	return f
+}
+
+// note writes what runs before its output.
+func (l stepLogs) note(command string) {
+	if l.out != nil {
+		_, _ = l.out.WriteString("$ " + command + "\n") // a convenience, as above
+		_ = l.out.Sync()                                // the command may be a reboot
+	}
 }
 
 func (l stepLogs) close() {

@@ -123,6 +123,21 @@ func TestNoSystemdIsNoSuccess(t *testing.T) {
 	require.Equal(t, "not up after the restart: ssh is unknown to systemd", m.interrupt(`{"type":"service_restart","services":["ssh"]}`).Message)
 }
 
+// What an interrupt's commands print stays on the host: after a reboot the pod's log may be gone.
+func TestInterruptsKeepTheirLogsOnTheHost(t *testing.T) {
+	m, _ := recorded(t, func(string) (string, int) { return "Rebooting.\n", 0 })
+	const dir = "/var/log/skyhook/gpu/tuning/1.2.3/"
+	for range 7 {
+		m.round++
+		requireOutcome(t, Failed, m.interrupt(`{"type":"node_restart"}`))
+	}
+	names, err := m.root.Names(dir)
+	require.NoError(t, err)
+	require.Len(t, names, 2*keepLogs)
+	require.Regexp(t, `^interrupt-2026-03-01-12\d{4}\.log$`, names[1])
+	require.Equal(t, "$ reboot\nRebooting.\n", m.read(dir+names[1]))
+}
+
 func TestRestartAllServicesWithNothingToRestartReloads(t *testing.T) {
 	s := newSystemd(nil)
 	s.running = []string{"systemd-journald.service", "dbus.service"}
