@@ -256,10 +256,9 @@ type end struct {
 
 // uncountedEnds are the ends that no window has counted, in their order; nodes that vanished at work come last.
 func (p *pass) uncountedEnds(v *view, c *compartment, led fleetv1.LedgerCompartment) []end {
-	isCounted := func(order int32) bool { return order < led.CountedBelow || slices.Contains(led.Counted, order) }
 	var ended []*member
 	for _, m := range v.turnsIn(c) {
-		if !m.rec.IsOpen() && m.rec.Outcome != noderecord.Released && !isCounted(m.rec.Order) {
+		if !m.rec.IsOpen() && m.rec.Outcome != noderecord.Released && !isCounted(led, m.rec.Order) {
 			ended = append(ended, m)
 		}
 	}
@@ -270,7 +269,7 @@ func (p *pass) uncountedEnds(v *view, c *compartment, led fleetv1.LedgerCompartm
 	}
 	var lost []int32
 	for _, e := range p.in.Orphans {
-		if v.isLost(e, c.name, 0) && e.Order != nil && !isCounted(*e.Order) {
+		if v.isLost(e, c.name, 0) && e.Order != nil && !isCounted(led, *e.Order) {
 			lost = append(lost, *e.Order)
 		}
 	}
@@ -290,6 +289,11 @@ func sortByEnd(members []*member) {
 		}
 		return int(a.rec.Order - b.rec.Order)
 	})
+}
+
+// isCounted reports whether a window has counted the end of the turn with that order number.
+func isCounted(led fleetv1.LedgerCompartment, order int32) bool {
+	return order < led.CountedBelow || slices.Contains(led.Counted, order)
 }
 
 // counted notes an order number as counted, compactly.

@@ -171,3 +171,35 @@ func inEveryGroup(ledger fleetv1.LedgerSpec) fleetv1.LedgerSpec {
 	}
 	return out
 }
+
+// BenchmarkComputeVerified is a pass over a fleet at rest of which every host is verified, and a tenth has drifted; once a day, or
+// all due at once.
+func BenchmarkComputeVerified(b *testing.B) {
+	for name, every := range map[string]time.Duration{"resting": 24 * time.Hour, "due": time.Minute} {
+		b.Run(name, func(b *testing.B) {
+			in := fleetOf(b, 10000, false)
+			in.Now = in.Now.Add(2 * time.Hour)
+			for i := range in.NodeWrights {
+				in.NodeWrights[i].Spec.VerifyInterval = &metav1.Duration{Duration: every}
+			}
+			for i := 0; i < len(in.Nodes); i += 10 {
+				drift(&in.Nodes[i], in.Now)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				plan.Compute(in)
+			}
+		})
+	}
+}
+
+// drift notes on every record of a node that the host does not match a package any more.
+func drift(n *plan.Node, now time.Time) {
+	for name, rec := range n.Records {
+		rec = rec.Clone()
+		pkg := rec.Packages["package-c"]
+		pkg.Drift = &noderecord.Drift{Since: now, Stage: nwv1.StageConfig, Message: "another value"}
+		rec.Packages["package-c"], rec.Shared = pkg, 0
+		n.Records[name] = rec
+	}
+}

@@ -69,15 +69,34 @@ func (p *pass) writeIntent(v *view, m *member) {
 	t.flush()
 }
 
-// withdraw takes an admission back. A node that was under way before it, or failed half-way, stays open, so that it keeps its
-// slot and its cordon until it is admitted again; the others leave a tombstone.
+// withdraw takes an admission back. A node that was under way before it, or failed half-way, keeps its slot and its cordon until
+// it is admitted again: in an earlier round it stays open; in this one a halt is why, and it stands back. The others leave a
+// tombstone.
 func (t *turn) withdraw() {
 	t.d.Action, t.d.Cordon = ActionRelease, CordonKeep
-	if t.rec.Started {
-		return
+	switch {
+	case t.rec.Started && t.v.current(t.rec):
+		t.standBack()
+	case !t.rec.Started:
+		t.rec.Outcome, t.rec.EndedAt = noderecord.Released, t.now()
+		t.dropCordon()
 	}
-	t.rec.Outcome, t.rec.EndedAt = noderecord.Released, t.now()
-	t.dropCordon()
+}
+
+// standBack: the node goes on with nothing of what is halted. It is half-way, as one that failed and waits for its turn, and is
+// admitted again when the halt ends. No verdict counts it a second time.
+func (t *turn) standBack() {
+	t.rec.Outcome, t.rec.EndedAt, t.rec.Healed = noderecord.Failed, t.now(), true
+	t.rec.Failure, t.rec.FirstFailure = t.m.rec.Failure, t.m.rec.FirstFailure
+	if t.rec.Failure == nil {
+		t.rec.Failure = &noderecord.Failure{
+			Reason: string(Halted), Message: "compartment " + t.rec.Compartment + " was halted while the node, half-way in an earlier round, waited for this one",
+		}
+	}
+	led := t.v.ledger.Compartments[t.rec.Compartment]
+	if c := t.v.named[t.rec.Compartment]; c != nil && c.rules.rolling && !isCounted(led, t.rec.Order) {
+		t.v.setCompartment(c.name, counted(led, t.rec.Order))
+	}
 }
 
 // admit opens the turn: the record, and the cordon where an interrupt is to come.
