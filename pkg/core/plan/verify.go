@@ -172,13 +172,14 @@ func (t *turn) goesOnVerifying() bool {
 		t.rec.NodeWright == t.v.nw.UID && t.p.busyElsewhere(m.node, t.v.nw.Name) == activity{}
 }
 
+// longestCheck bounds the checks of packages whose stages have no bound: those that hang would be the last ones of their node.
+const longestCheck = time.Hour
+
 // overdueVerification: the checks are past their bound, or cannot be begun.
 func (t *turn) overdueVerification(name string, e Execution) bool {
 	at := e.Created.Add(kubeletSlack)
-	if limit := t.timeoutOf(name, PhaseVerify); limit != 0 && e.Trouble == "" {
-		at = at.Add(limit)
-	} else if e.Trouble == "" {
-		return false
+	if e.Trouble == "" {
+		at = at.Add(cmp.Or(t.timeoutOf(name, PhaseVerify), longestCheck))
 	}
 	t.p.wakeAt(at)
 	return !t.p.in.Now.Before(at)

@@ -148,3 +148,23 @@ func TestDriftThatNeverEnds(t *testing.T) {
 	w.rest()
 	require.EqualValues(t, 3, w.status("later").Complete, fmt.Sprint(w.last.Reasons))
 }
+
+// Where stages have no bound, checks have one all the same: they would hang for ever, and nothing would be looked at again.
+func TestChecksWithoutABoundEnd(t *testing.T) {
+	w := newWorld(t, 1)
+	w.in.Settings.StageTimeout = 0
+	w.nodeWright("tune", verified(6*time.Hour, nwv1.DriftReport), pkg("kernel", "1.0.0"))
+	w.rest()
+	w.frozen = func(e plan.Execution) bool { return e.Phase == plan.PhaseVerify }
+	w.later(7 * time.Hour)
+	require.False(t, w.last.Next.IsZero(), "the loop wakes up for it")
+	w.later(59 * time.Minute)
+	require.NotEmpty(t, w.nodes["n01"].Records["tune"].Packages["kernel"].Running)
+	w.later(3 * time.Minute)
+	require.Empty(t, w.nodes["n01"].Records["tune"].Packages["kernel"].Running)
+	require.Nil(t, w.nodes["n01"].Records["tune"].Packages["kernel"].Drift, "it says nothing")
+	w.frozen = nil
+	w.ranSince()
+	w.later(6 * time.Hour)
+	require.Equal(t, 1, w.checkedSince())
+}
