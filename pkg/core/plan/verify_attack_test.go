@@ -168,3 +168,40 @@ func TestChecksWithoutABoundEnd(t *testing.T) {
 	w.later(6 * time.Hour)
 	require.Equal(t, 1, w.checkedSince())
 }
+
+// What runs again because of drift goes through all gates of other work: slot, cordon, drain, and the wait for protected pods. With
+// a budget of 0 it waits, begins no round, and keeps nobody awake.
+func TestDriftIsMendedBehindTheGates(t *testing.T) {
+	w := newWorld(t, 2)
+	w.in.Budgets = []plan.Budget{{Name: "ns/f", Count: new(int32(1))}}
+	w.nodeWright("tune", verified(time.Hour, nwv1.DriftReapply), reboot(pkg("kernel", "1.0.0")))
+	protect(w)
+	w.rest()
+	w.drift, w.mends = map[string]string{"n01": "kernel", "n02": "kernel"}, true
+	w.addPod("n01", "web", "p", map[string]string{"protected": "true"})
+	w.addPod("n02", "web", "q", nil)
+	w.edit("tune", func(nw *plan.NodeWright) { budgetOnly(0)(nw) })
+	w.later(2 * time.Hour)
+	w.log = nil
+	w.later(5 * time.Hour)
+	require.Equal(t, plan.BudgetIsZero, w.reason("tune", "n01").Code)
+	require.Empty(t, w.log)
+	require.EqualValues(t, 2, w.in.Ledger.Rollouts["tune"].Round)
+
+	w.edit("tune", func(nw *plan.NodeWright) { budgetOnly(2)(nw) })
+	for range 40 {
+		w.pass()
+		require.False(t, w.nodes["n01"].Unschedulable && w.nodes["n02"].Unschedulable, "a Fleet's budget of one")
+		w.work()
+	}
+	require.Equal(t, plan.ProtectedPod, w.reason("tune", "n01").Code)
+	require.Len(t, w.pods["n01"], 1)
+	require.Empty(t, w.pods["n02"], "drained for its reboot")
+	w.pods["n01"] = nil
+	w.rest()
+	require.EqualValues(t, 2, w.status("tune").Complete)
+	for _, n := range []string{"n01", "n02"} {
+		require.Contains(t, w.log, "Drain tune/n02")
+		require.Contains(t, w.ran[n][len(w.ran[n])-2:], "interrupt reboot", n)
+	}
+}
