@@ -9,7 +9,7 @@ import (
 )
 
 // defaultVisits is how many nodes the planner may look at for a prediction.
-const defaultVisits = 30_000_000
+const defaultVisits = 20_000_000
 
 // predict plays the rollouts of all NodeWrights that have something to do: also of those that the change does not touch, as
 // others wait for them. Pods are taken to leave when they are asked to.

@@ -3,6 +3,7 @@ package preview
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/finding"
@@ -78,7 +79,7 @@ func (w *work) inert() {
 		w.plan.Inert = append(w.plan.Inert, Inert{Fields: w.plan.Files})
 	}
 	for _, nw := range w.plan.NodeWrights {
-		if quiet := quietSettings(nw); nw.Change == Changed && len(quiet) > 0 {
+		if quiet := w.quietSettings(nw); nw.Change == Changed && len(quiet) > 0 {
 			w.plan.Inert = append(w.plan.Inert, Inert{Kind: nwv1.KindNodeWright, Name: nw.Name, Fields: quiet})
 		}
 		for _, p := range nw.Packages {
@@ -95,15 +96,32 @@ func (w *work) inert() {
 	slices.SortStableFunc(w.plan.Inert, func(a, b Inert) int { return cmp.Compare(a.Kind, b.Kind) })
 }
 
-// quietSettings are those of a NodeWright that start nothing by themselves: all but a selector that brings nodes in.
-func quietSettings(nw NodeWright) []string {
+// quietFields start nothing, whatever they are changed to. Others do: annotations ask for things, `verifyInterval` runs checks,
+// `autoTaintNewNodes` taints.
+var quietFields = []string{
+	"metadata.labels", "spec.priority", "spec.sequencing", "spec.serial", "spec.deploymentPolicy", "spec.deploymentPolicyOptions",
+	"spec.interruptionBudget", "spec.drainConfig", "spec.podNonInterruptLabels", "spec.protectedPods", "spec.protectedPodsTimeout",
+}
+
+// selectingFields decide which nodes are targeted: they start nothing if no node has anything to do.
+var selectingFields = []string{"spec.nodeSelectors", "spec.additionalTolerations"}
+
+// quietSettings are those of a NodeWright that start nothing.
+func (w *work) quietSettings(nw NodeWright) []string {
 	var out []string
+	idle := w.in.Source != NoNodes && len(w.affected[nw.Name]) == 0
 	for _, s := range nw.Settings {
-		if nw.Joining == 0 || len(s.Field) < len(selectorField) || s.Field[:len(selectorField)] != selectorField {
+		if under(s.Field, quietFields) || idle && under(s.Field, selectingFields) {
 			out = append(out, s.Field)
 		}
 	}
 	return out
 }
 
-const selectorField = "spec.nodeSelectors"
+// under reports whether a field is one of some, or lies below one.
+func under(field string, of []string) bool {
+	return slices.ContainsFunc(of, func(f string) bool {
+		rest, ok := strings.CutPrefix(field, f)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}

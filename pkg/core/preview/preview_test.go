@@ -141,6 +141,28 @@ func TestChangesThatStartNothing(t *testing.T) {
 	}
 }
 
+// TestFieldsThatMayStartSomethingAreNotCalledInert: a verb in an annotation, a check, and, without nodes, a selector.
+func TestFieldsThatMayStartSomethingAreNotCalledInert(t *testing.T) {
+	wider := func(nw *nwv1.NodeWright, _ *nwv1.DeploymentPolicy) {
+		nw.Annotations = map[string]string{"fleetwright.dev/rerun": "apply"}
+		nw.Spec.VerifyInterval = &metav1.Duration{Duration: time.Hour}
+		nw.Spec.NodeSelectors.MatchLabels = map[string]string{"zone": "a"}
+	}
+	p := over(kernel(), kernel(wider), func(in *preview.Input) { in.Source, in.Nodes = preview.NoNodes, nil })
+	require.Len(t, p.NodeWrights[0].Settings, 4)
+	require.Empty(t, p.Inert)
+
+	p = over(kernel(), kernel(wider), func(in *preview.Input) {
+		for i := range in.Nodes {
+			in.Nodes[i].Labels["zone"] = "a"
+		}
+		in.Nodes = append(in.Nodes, plan.Node{Name: "n06", UID: "n06", Ready: true, Labels: map[string]string{"zone": "a"}})
+	})
+	require.Equal(t, 1, p.NodeWrights[0].Joining)
+	require.Equal(t, 6, p.Affected.Nodes, "one joins, and five are asked to run again")
+	require.Empty(t, p.Inert)
+}
+
 // TestFieldReport_PP07_WhatChangesNothingIsNoChange: other bytes of equal objects are exactly no change.
 func TestFieldReport_PP07_WhatChangesNothingIsNoChange(t *testing.T) {
 	p := over(kernel(), kernel(), func(in *preview.Input) { in.Files = []string{"overlays/a/kernel.yaml"} })

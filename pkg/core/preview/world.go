@@ -40,7 +40,7 @@ type Input struct {
 	Settings plan.Settings
 	// Start is the clock, which matters to maintenance windows.
 	Start time.Time
-	// Visits bounds the prediction, in nodes looked at by the planner. Default 30 million: some ten seconds.
+	// Visits bounds the prediction, in nodes looked at by the planner. Default 20 million: half a minute at most, where fleets are large.
 	Visits int
 }
 

@@ -226,7 +226,7 @@ func inertText(i preview.Inert) line {
 	case i.Package != "":
 		return lineOf(nameOf(i.Name), ", package ", nameOf(i.Package), ": a change of ", namesOf(i.Fields, len(i.Fields)), " holds for what comes next; nothing runs for it.")
 	}
-	return lineOf(i.Kind+" ", nameOf(i.Name), ": a change of ", namesOf(i.Fields, len(i.Fields)), " takes effect at once; no node is cordoned, nothing runs for it.")
+	return lineOf(i.Kind+" ", nameOf(i.Name), ": a change of ", namesOf(i.Fields, len(i.Fields)), " takes effect at once on what is under way; it starts nothing, and no complete node is cordoned for it.")
 }
 
 // becauseOf words the reasons for which a rollout does not end.
