@@ -33,6 +33,7 @@
 //	  tidy.go, sweep.go       records of nodes at rest; what NodeWrights that are gone left
 //	  status.go               the fold of the reasons
 //	  explain.go              since when a reason holds, and what would end it
+//	  outlook.go              all that is left to do on a node, for previews
 //
 // Where two rules meet, this one holds:
 //
