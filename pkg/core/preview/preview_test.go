@@ -339,6 +339,19 @@ func TestWhatIsInTheWay(t *testing.T) {
 	require.Equal(t, 5, p.Blocks[0].Count)
 }
 
+// TestFieldReport_UX04_PausedAndDisabledAreInTheWay: a switch that somebody set in the cluster says why nothing would happen after the merge.
+func TestFieldReport_UX04_PausedAndDisabledAreInTheWay(t *testing.T) {
+	for code, live := range map[string]plan.NodeWright{
+		"Paused": {Name: "kernel", UID: "uid", Paused: true}, "Disabled": {Name: "kernel", UID: "uid", Disabled: true},
+	} {
+		p := over(kernel(), kernel(version("1.1.0")), func(in *preview.Input) { in.Live = map[string]plan.NodeWright{"kernel": live} })
+		require.Len(t, p.Blocks, 1)
+		require.Equal(t, code, p.Blocks[0].Code)
+		require.Equal(t, 5, p.Blocks[0].Count)
+		require.Equal(t, "Stuck", p.Rollouts[0].Outcome)
+	}
+}
+
 // TestRecordsOfTheNodesCount: with records in the list nothing is assumed.
 func TestRecordsOfTheNodesCount(t *testing.T) {
 	var done noderecord.Record
