@@ -3,6 +3,7 @@ package soak
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -205,6 +206,9 @@ func TestWitnessFinds(t *testing.T) {
 }
 
 // witnessed is what a new witness finds in a history; empty: nothing.
+// sinceWhen is the part of a breach that another run words differently.
+var sinceWhen = regexp.MustCompile(` since [^:]*`)
+
 func witnessed(history []told) string {
 	w := witnessOf(&stage{
 		o: settings{nodes: 10}, wishes: newWishes(), policy: policyWish{a: 3, b: 4, rest: 2, yield: 4}, faults: newFaults(),
@@ -213,7 +217,7 @@ func witnessed(history []told) string {
 		h(w)
 	}
 	if len(w.breaches) > 0 {
-		return w.breaches[0]
+		return sinceWhen.ReplaceAllString(w.breaches[0], "")
 	}
 	return ""
 }
