@@ -205,10 +205,10 @@ func TestWitnessFinds(t *testing.T) {
 	}
 }
 
-// witnessed is what a new witness finds in a history; empty: nothing.
 // sinceWhen is the part of a breach that another run words differently.
 var sinceWhen = regexp.MustCompile(` since [^:]*`)
 
+// witnessed is what a new witness finds in a history; empty: nothing.
 func witnessed(history []told) string {
 	w := witnessOf(&stage{
 		o: settings{nodes: 10}, wishes: newWishes(), policy: policyWish{a: 3, b: 4, rest: 2, yield: 4}, faults: newFaults(),
