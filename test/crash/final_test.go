@@ -175,7 +175,7 @@ func (s *story) jobs(ctx context.Context) (state, error) {
 			}
 		}
 		if strings.Contains(execution(&j), ".interrupt.") && j.Labels[nwv1.NameLabel] == alpha {
-			end = "ended" // a reboot kills its own execution, or is over first
+			continue // a reboot kills its own execution, or is over first, or its Job goes because the new boot is seen before its end
 		}
 		out = append(out, "job "+execution(&j)+" "+end)
 	}
