@@ -223,18 +223,23 @@ func (m *member) causeOfDrift() *cause {
 	if len(names) == 0 {
 		return nil
 	}
-	first := m.rec.Packages[names[0]].Drift
-	message := "the host does not match package " + names[0] + " any more"
-	if first.Stage != "" {
-		message += ": its " + string(first.Stage) + " check failed"
-	}
-	if first.Message != "" {
-		message += ": " + first.Message
-	}
+	message := DriftText(names[0], *m.rec.Packages[names[0]].Drift)
 	if more := len(names) - 1; more > 0 {
 		message += fmt.Sprintf(" (%d more packages)", more)
 	}
 	return &cause{Drifted, "package " + names[0], message}
+}
+
+// DriftText is one sentence on what the checks of a package found.
+func DriftText(name string, d noderecord.Drift) string {
+	text := "the host does not match package " + name + " any more"
+	if d.Stage != "" {
+		text += ": its " + string(d.Stage) + " check failed"
+	}
+	if d.Message != "" {
+		text += ": " + d.Message
+	}
+	return text
 }
 
 func (m *member) driftedSince() time.Time {

@@ -194,7 +194,7 @@ func wantedItem(def *desired.Package, have noderecord.Package, has stored) item 
 // mustUninstallFirst reports whether a downgrade has to take the old version off first.
 func mustUninstallFirst(def, old *desired.Package, have noderecord.Package) bool {
 	return have.Version != "" && old.UninstallOnRemoval &&
-		(have.Removing || have.DueUninstall || newer(have.Version, def.Version))
+		(have.Removing || have.DueUninstall || Newer(have.Version, def.Version))
 }
 
 // removalItem is the next thing for a package that has to leave the host.
@@ -280,14 +280,14 @@ func installStage(def *desired.Package, have noderecord.Package) nwv1.Stage {
 	if have.Version == def.Version {
 		from = have.From
 	}
-	if from != "" && newer(def.Version, from) {
+	if from != "" && Newer(def.Version, from) {
 		return nwv1.StageUpgrade
 	}
 	return nwv1.StageApply
 }
 
-// newer reports whether version a is higher than b. Versions that are not semantic never are.
-func newer(a, b string) bool {
+// Newer reports whether version a is higher than b. Versions that are not semantic never are.
+func Newer(a, b string) bool {
 	va, errA := semver.NewVersion(a)
 	vb, errB := semver.NewVersion(b)
 	return errA == nil && errB == nil && va.GreaterThan(vb)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
@@ -21,7 +22,7 @@ type metadata struct {
 func (w *work) compareNodeWrights(name string) (NodeWright, bool) {
 	before, after := w.base.byName[name], w.head.byName[name]
 	old, now := w.base.objects[name], w.head.objects[name]
-	out := NodeWright{Name: name, Change: changeOfPointers(old, now), Packages: []Package{}, Settings: []Setting{}, Effects: []Effect{}}
+	out := NodeWright{Name: name, Change: changeOfPresence(old != nil, now != nil), Packages: []Package{}, Settings: []Setting{}, Effects: []Effect{}}
 	out.Packages = append(out.Packages, w.comparePackages(before, after)...)
 	if old != nil && now != nil {
 		out.Settings = append(out.Settings, ownSettings(old, now)...)
@@ -30,11 +31,11 @@ func (w *work) compareNodeWrights(name string) (NodeWright, bool) {
 	return out, out.Change != Changed || out.Effective || len(out.Settings) > 0 || len(out.Packages) > 0
 }
 
-func changeOfPointers[T any](before, after *T) Change {
+func changeOfPresence(had, has bool) Change {
 	switch {
-	case before == nil:
+	case !had:
 		return Added
-	case after == nil:
+	case !has:
 		return Removed
 	}
 	return Changed
@@ -47,12 +48,12 @@ func hashOf(nw *plan.NodeWright) string {
 	return nw.Desired.Hash
 }
 
-// ownSettings are the fields of a NodeWright beside its packages. Labels and annotations are named and not quoted.
+// ownSettings are the fields of a NodeWright beside its packages.
 func ownSettings(old, now *nwv1.NodeWright) []Setting {
 	a, b := old.Spec.DeepCopy(), now.Spec.DeepCopy()
 	a.Packages, b.Packages = nil, nil
 	out := prefixed("spec.", settingsOf(a, b))
-	return append(prefixed("metadata.", namesOnly(settingsOf(metadata{old.Labels, old.Annotations}, metadata{now.Labels, now.Annotations}))), out...)
+	return append(metadataSettings(old, now), out...)
 }
 
 func prefixed(prefix string, settings []Setting) []Setting {
@@ -152,40 +153,28 @@ func inertFields(a, b desired.Package) []string {
 	return fields(settingsOf(a, b))
 }
 
-// compareOthers lists the policies and the catalogue's packages that differ.
+// compareOthers lists the policies and the catalogue's packages that differ. Values of the latter are not shown: they may be env or
+// configuration.
 func (w *work) compareOthers() []Object {
-	out := []Object{}
-	policies := func(o []*nwv1.DeploymentPolicy) map[string]*nwv1.DeploymentPolicy {
-		return index(o, func(p *nwv1.DeploymentPolicy) string { return p.Name })
-	}
-	old, now := policies(w.in.Base.Policies), policies(w.in.Head.Policies)
-	for _, name := range union(old, now) {
-		o := Object{Kind: nwv1.KindDeploymentPolicy, Name: name, Change: changeOfPointers(old[name], now[name])}
-		if o.Change == Changed {
-			a, b := old[name], now[name]
-			o.Settings = append(namesOnly(prefixed("metadata.", settingsOf(metadata{a.Labels, a.Annotations}, metadata{b.Labels, b.Annotations}))),
-				prefixed("spec.", settingsOf(a.Spec, b.Spec))...)
-		}
-		if o.Change != Changed || len(o.Settings) > 0 {
-			out = append(out, o)
-		}
-	}
-	return append(out, w.compareCatalogue()...)
+	policies := compareObjects(nwv1.KindDeploymentPolicy, w.in.Base.Policies, w.in.Head.Policies, func(a, b *nwv1.DeploymentPolicy) []Setting {
+		return append(metadataSettings(a, b), prefixed("spec.", settingsOf(a.Spec, b.Spec))...)
+	})
+	packages := compareObjects(fleetv1.KindPackage, w.in.Base.Packages, w.in.Head.Packages, func(a, b *fleetv1.Package) []Setting {
+		return namesOnly(append(metadataSettings(a, b), prefixed("spec.", settingsOf(a.Spec, b.Spec))...))
+	})
+	return append(policies, packages...)
 }
 
-// compareCatalogue names the fields that differ; their values may be env or configuration.
-func (w *work) compareCatalogue() []Object {
-	var out []Object
-	packages := func(o []*fleetv1.Package) map[string]*fleetv1.Package {
-		return index(o, func(p *fleetv1.Package) string { return p.Name })
-	}
-	old, now := packages(w.in.Base.Packages), packages(w.in.Head.Packages)
+// compareObjects lists the objects of a kind that differ, by name.
+func compareObjects[T metav1.Object](kind string, before, after []T, settings func(a, b T) []Setting) []Object {
+	out := []Object{}
+	old, now := index(before), index(after)
 	for _, name := range union(old, now) {
-		o := Object{Kind: fleetv1.KindPackage, Name: name, Change: changeOfPointers(old[name], now[name])}
+		a, had := old[name]
+		b, has := now[name]
+		o := Object{Kind: kind, Name: name, Change: changeOfPresence(had, has)}
 		if o.Change == Changed {
-			a, b := old[name], now[name]
-			o.Settings = namesOnly(append(prefixed("metadata.", settingsOf(metadata{a.Labels, a.Annotations}, metadata{b.Labels, b.Annotations})),
-				prefixed("spec.", settingsOf(a.Spec, b.Spec))...))
+			o.Settings = settings(a, b)
 		}
 		if o.Change != Changed || len(o.Settings) > 0 {
 			out = append(out, o)
@@ -194,10 +183,15 @@ func (w *work) compareCatalogue() []Object {
 	return out
 }
 
-func index[T any](objects []*T, name func(*T) string) map[string]*T {
-	out := map[string]*T{}
+// metadataSettings are the labels and annotations that differ, named and not quoted.
+func metadataSettings(a, b metav1.Object) []Setting {
+	return prefixed("metadata.", namesOnly(settingsOf(metadata{a.GetLabels(), a.GetAnnotations()}, metadata{b.GetLabels(), b.GetAnnotations()})))
+}
+
+func index[T metav1.Object](objects []T) map[string]T {
+	out := map[string]T{}
 	for _, o := range objects {
-		out[name(o)] = o
+		out[o.GetName()] = o
 	}
 	return out
 }

@@ -89,13 +89,7 @@ func join(path, key string) string {
 }
 
 func changeOf(before, after any) Change {
-	switch {
-	case before == nil:
-		return Added
-	case after == nil:
-		return Removed
-	}
-	return Changed
+	return changeOfPresence(before != nil, after != nil)
 }
 
 func scalar(v any) string {

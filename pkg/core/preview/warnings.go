@@ -3,8 +3,6 @@ package preview
 import (
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
-
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
 )
@@ -55,19 +53,13 @@ func (w *work) warnOfPackage(nw NodeWright, p Package) {
 		warn(Uninstalls, version)
 	case p.Change == Removed:
 		warn(RemovedWithoutUninstall, p.Old.Version)
-	case p.Old != nil && p.New != nil && lower(p.New.Version, p.Old.Version):
+	case p.Old != nil && p.New != nil && plan.Newer(p.Old.Version, p.New.Version):
 		warn(DowngradeWithoutUninstall, p.Old.Version)
 	}
 	if p.Old != nil && p.New != nil && p.Old.Version == p.New.Version &&
 		(*p.Old != *p.New || !p.Env.Empty() || p.EnvOrder) {
 		warn(SameVersion, p.New.Version)
 	}
-}
-
-func lower(a, b string) bool {
-	va, errA := semver.NewVersion(a)
-	vb, errB := semver.NewVersion(b)
-	return errA == nil && errB == nil && va.LessThan(vb)
 }
 
 // warnOfBudgets looks at the compartments of a NodeWright whose change disturbs nodes.

@@ -85,7 +85,7 @@ func newWork(in Input) *work {
 
 func (w *work) stateOf(objects simulate.Objects) state {
 	s := state{byName: map[string]*plan.NodeWright{}}
-	s.objects = index(objects.NodeWrights, func(nw *nwv1.NodeWright) string { return nw.Name })
+	s.objects = index(objects.NodeWrights)
 	s.nodeWrights = simulate.NodeWrights(objects, w.in.Ledger, w.in.Nodes)
 	for i := range s.nodeWrights {
 		nw := &s.nodeWrights[i]

@@ -257,7 +257,10 @@ func (b block) textTable(out *strings.Builder) {
 func (l line) text() string {
 	var out strings.Builder
 	for _, p := range l {
+		if p.kind == ours { // emphasis is ours; a name may be a pattern
+			p.text = strings.ReplaceAll(p.text, "**", "")
+		}
 		out.WriteString(p.text)
 	}
-	return strings.ReplaceAll(out.String(), "**", "")
+	return out.String()
 }

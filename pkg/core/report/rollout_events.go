@@ -164,9 +164,9 @@ func DriftEvents(d plan.Decision) []RolloutEvent {
 		switch {
 		case was == nil && is != nil:
 			e.Warning, e.Reason = true, EventHostDrifted
-			e.Note = cut(fmt.Sprintf("the host does not match package %s of nodewright %s any more: its %s check failed: %s", name, d.NodeWright, is.Stage, is.Message), maxNote)
+			e.Note = cut("nodewright "+d.NodeWright+": "+plan.DriftText(name, *is), maxNote)
 		case was != nil && is == nil && d.Record.Packages[name].Running == "":
-			e.Reason, e.Note = EventHostMatches, fmt.Sprintf("the host matches package %s of nodewright %s again", name, d.NodeWright)
+			e.Reason, e.Note = EventHostMatches, fmt.Sprintf("nodewright %s: the host matches package %s again", d.NodeWright, name)
 		default:
 			continue
 		}

@@ -176,8 +176,8 @@ func TestDriftEvents(t *testing.T) {
 		notes = append(notes, fmt.Sprintf("%t %s: %s", e.Warning, e.Reason, e.Note))
 	}
 	require.Equal(t, []string{
-		"true HostDrifted: the host does not match package a of nodewright tune any more: its apply check failed: it is 1",
-		"false HostMatches: the host matches package b of nodewright tune again",
+		"true HostDrifted: nodewright tune: the host does not match package a any more: its apply check failed: it is 1",
+		"false HostMatches: nodewright tune: the host matches package b again",
 	}, notes)
 	d.Before = d.Record
 	require.Empty(t, DriftEvents(d), "told once")
