@@ -43,6 +43,10 @@ type FleetStatus struct {
 	// +optional
 	Rollout *RolloutSummary `json:"rollout,omitempty"`
 
+	// Promotion says what the last attempted revision waits for; none if it waits for nothing.
+	// +optional
+	Promotion *PromotionStatus `json:"promotion,omitempty"`
+
 	// Findings are the first 20 things that are wrong with the last attempted revision.
 	// +optional
 	Findings []Finding `json:"findings,omitempty"`
@@ -74,6 +78,27 @@ type RolloutSummary struct {
 	// Halted says that a compartment is halted.
 	// +optional
 	Halted bool `json:"halted,omitempty"`
+}
+
+// PromotionStatus is a revision that is held back by spec.promotion.
+type PromotionStatus struct {
+	// Revision that is held back.
+	Revision string `json:"revision"`
+	// Gates in the order of spec.promotion.after.
+	// +optional
+	Gates []PromotionGateStatus `json:"gates,omitempty"`
+}
+
+// PromotionGateStatus is what one of the wanted statuses says.
+type PromotionGateStatus struct {
+	// Context is the status's name.
+	Context string `json:"context"`
+	// State is pending, success, failure or error; empty if the commit has no such status.
+	// +optional
+	State string `json:"state,omitempty"`
+	// Since is when success was first seen, from which the soak counts.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
 }
 
 // Finding is one thing that is wrong with a revision.

@@ -102,6 +102,17 @@ type FleetSpec struct {
 	// Promotion holds a commit back until other statuses of it are success. Set by people. Default none: at once.
 	// +optional
 	Promotion *Promotion `json:"promotion,omitempty"`
+
+	// Webhook lets a forge say that there is something to look at, so that nobody waits for the interval. Set by people.
+	// Default none: the repository is only polled.
+	// +optional
+	Webhook *Webhook `json:"webhook,omitempty"`
+
+	// ServiceAccountName is the service account of this namespace as whom objects are applied and pruned, so that a Fleet can
+	// do no more than its team may. Set by people. Default none: the reconciler's own account.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 }
 
 // DeletionPolicy is what happens to applied objects when their Fleet is deleted.
@@ -133,6 +144,17 @@ type Source struct {
 	// identity.pub, known_hosts, ca.crt. Set by people. Default none: no authentication.
 	// +optional
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
+
+	// ProxySecretRef names a Secret of this namespace with the keys address, and optionally username and password, of an HTTP
+	// proxy for https. Set by people. Default none: HTTPS_PROXY of the reconciler's environment.
+	// +optional
+	ProxySecretRef *meta.LocalObjectReference `json:"proxySecretRef,omitempty"`
+
+	// RecurseSubmodules fetches submodules that live on the same host, with the same credentials. Set by people. Default
+	// false: a path that leads into a submodule is an error.
+	// +optional
+	// +kubebuilder:default=false
+	RecurseSubmodules bool `json:"recurseSubmodules,omitempty"`
 
 	// Verify demands signatures. Set by people. Default none.
 	// +optional
@@ -250,6 +272,12 @@ type Checks struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	Context string `json:"context,omitempty"`
+	// TargetURL is where a reader of the status finds more; `{namespace}`, `{name}` and `{commit}` in it are replaced. Set by
+	// people. Default none; the web address of the commit where a forge demands one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^(https?://[^ ]+)?$`
+	TargetURL string `json:"targetURL,omitempty"`
 	// PullRequests says what is written to open pull requests. Set by people. Default none: nothing.
 	// +optional
 	PullRequests *PullRequestChecks `json:"pullRequests,omitempty"`
@@ -265,7 +293,46 @@ type PullRequestChecks struct {
 	// +optional
 	// +kubebuilder:default=false
 	Comment bool `json:"comment,omitempty"`
+	// Forks says which pull requests from other repositories are planned: none (`Never`), those that somebody with the right
+	// to label them gave the label fleetwright/plan for their present commit (`Label`), or all (`Always`). Set by people.
+	// Default Label.
+	// +optional
+	// +kubebuilder:default=Label
+	Forks ForkPolicy `json:"forks,omitempty"`
 }
+
+// ForkPolicy is which pull requests from other repositories are planned.
+//
+// +kubebuilder:validation:Enum=Never;Label;Always
+type ForkPolicy string
+
+// Fork policies.
+const (
+	ForksNever  ForkPolicy = "Never"
+	ForksLabel  ForkPolicy = "Label"
+	ForksAlways ForkPolicy = "Always"
+)
+
+// ForkLabel is the label that lets a pull request from another repository be planned.
+const ForkLabel = "fleetwright/plan"
+
+// Webhook is how a forge reports that something happened.
+type Webhook struct {
+	// Provider is whose requests are accepted. Set by people. Default checks.provider where that forge sends webhooks,
+	// otherwise `generic`: a body signed with X-Fleetwright-Signature-256.
+	// +optional
+	Provider WebhookProvider `json:"provider,omitempty"`
+	// SecretRef names a Secret of this namespace with the key token: the secret that signs requests. Set by people. Required.
+	SecretRef meta.LocalObjectReference `json:"secretRef"`
+}
+
+// WebhookProvider is the kind of server that sends requests.
+//
+// +kubebuilder:validation:Enum=github;gitlab;gitea;bitbucket;azuredevops;generic
+type WebhookProvider string
+
+// WebhookGeneric is for senders that are no forge. The others are named as the ForgeProviders are.
+const WebhookGeneric WebhookProvider = "generic"
 
 // Promotion holds a commit back.
 type Promotion struct {

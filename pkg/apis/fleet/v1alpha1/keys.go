@@ -55,6 +55,8 @@ const (
 	PruneDisabled = "disabled"
 	// RequestedAtAnnotation on a Fleet asks for a reconciliation, as Flux users expect.
 	RequestedAtAnnotation = meta.ReconcileRequestAnnotation
+	// ReviewRequestedAtAnnotation on a Fleet asks for a look at its open pull requests. The value is a token, a time say.
+	ReviewRequestedAtAnnotation = Group + "/review-requested-at"
 )
 
 // UninstallFinalizer holds a NodeWright that was deleted until its packages with `uninstall.enabled` are off the hosts.
