@@ -10,7 +10,7 @@ ARGS ?=
 RUN ?=
 GO_TEST := go test $(if $(RUN),-run '$(RUN)')
 # Packages whose tests need nothing but Go and git.
-UNIT := ./pkg/... ./cmd/... ./reconciler/... ./schema/... ./charts/... ./docs/... ./test/arch/... ./test/example/... ./test/docs/... ./test/gitserver/... ./test/protocol/... ./test/history/... ./test/realnode/...
+UNIT := ./pkg/... ./cmd/... ./reconciler/... ./schema/... ./charts/... ./docs/... ./test/arch/... ./test/example/... ./test/docs/... ./test/gitserver/... ./test/protocol/... ./test/history/... ./test/realnode/... ./test/foreign/...
 # Packages whose tests talk to a real API server.
 REAL := ./test/cluster ./test/simnode/... ./test/chart/... ./test/apiverdict/... ./test/rollout/... ./test/delivery/...
 
@@ -65,6 +65,10 @@ soak: control-plane ## Disturb 100 nodes in 10 000 random ways, then let everyth
 e2e: build ## Play the whole product on two real nodes (Linux and root; says which Debian packages it needs)
 	go run ./test/images -out bin/images -tag e2e agent
 	FLEETWRIGHT_E2E_BIN=$(CURDIR)/bin FLEETWRIGHT_E2E_REQUIRE=$(REQUIRE) go test -count=1 -v -timeout 40m ./test/e2e
+
+.PHONY: test-forge
+test-forge: build control-plane ## Run the tests against a real Gitea (built once, about 12 CPU minutes; needs a C compiler)
+	$(GO_TEST) -timeout 30m ./test/forge/...
 
 .PHONY: histories
 histories: ## Hold the planner to the naive reference on 100 000 random histories (about 100 CPU seconds)

@@ -73,55 +73,6 @@ func TestBuild_VersionIsThatOfTheModule(t *testing.T) {
 	require.Equal(t, kubernetesVersion, string(found[1])+string(found[2]))
 }
 
-func TestBuild_KeyFollowsTheSources(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, content string) string {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-		key, err := controlPlane.sourceKey(t.Context(), dir)
-		require.NoError(t, err)
-		return key
-	}
-	first := write("go.mod", "module m\n\ngo 1.26.0\n")
-	second := write("main.go", "package main")
-	require.NotEqual(t, first, second)
-	require.Equal(t, second, write("main_test.go", "package main"), "tests are no part of the program")
-	require.NotEqual(t, second, write("audit-policy.yaml", "x"), "what is embedded is")
-}
-
-func TestBuildKubelet_KeyFollowsItsOwnSources(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "kubelet"), 0o700))
-	write := func(name, content string) string {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-		key, err := kubelet.sourceKey(t.Context(), dir)
-		require.NoError(t, err)
-		return key
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), nil, 0o600))
-	first := write("go.mod", "module m\n\ngo 1.26.0\n")
-	require.Equal(t, first, write("main.go", "package main"), "the control plane's sources are no part of it")
-	second := write("kubelet/main.go", "package main")
-	require.NotEqual(t, first, second)
-	require.NotEqual(t, second, write("go.mod", "module m\n\ngo 1.26.1\n"), "its dependencies are")
-}
-
-func TestBuild_ReturnsAtOnceWhatIsInTheCache(t *testing.T) {
-	source, err := findSource()
-	require.NoError(t, err)
-	key, err := controlPlane.sourceKey(t.Context(), source)
-	require.NoError(t, err)
-	cache := t.TempDir()
-	t.Setenv(CacheEnv, cache)
-	want := filepath.Join(cache, "controlplane-"+key, "controlplane")
-	require.NoError(t, os.MkdirAll(filepath.Dir(want), 0o700))
-	require.NoError(t, os.WriteFile(want, nil, 0o700))
-	var log bytes.Buffer
-	got, err := Build(t.Context(), &log)
-	require.NoError(t, err)
-	require.Equal(t, want, got)
-	require.Empty(t, log.String())
-}
-
 func TestAuditPolicy_IsTheSameForBothKindsOfStart(t *testing.T) {
 	b, err := os.ReadFile("controlplane/audit-policy.yaml")
 	require.NoError(t, err)

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/fleetwright/fleetwright/test/foreign"
 )
 
 // stopLimit is how long a process may take for a clean end before it is killed.
@@ -32,7 +34,7 @@ func startProcess(binary string, args []string, logPath string, stdout io.Writer
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	p := &process{cmd: exec.Command(binary, args...), logPath: logPath, done: make(chan struct{})}
-	p.cmd.SysProcAttr, p.cmd.Stderr, p.cmd.Stdout = childAttr(), log, log
+	p.cmd.SysProcAttr, p.cmd.Stderr, p.cmd.Stdout = foreign.ChildAttr(), log, log
 	if os.Getenv("GOGC") == "" { // memory for time: a control plane is an eighth faster
 		p.cmd.Env = append(os.Environ(), "GOGC=300")
 	}

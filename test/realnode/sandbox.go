@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fleetwright/fleetwright/test/cluster"
+	"github.com/fleetwright/fleetwright/test/foreign"
 )
 
 // stageEnv says which of this package's processes a run of the test binary is.
@@ -131,7 +132,7 @@ func begin(ctx context.Context) (end func(good bool), err error) {
 
 // workDir holds the disks of the machines.
 func workDir() (string, error) {
-	cache, err := cluster.CacheDir()
+	cache, err := foreign.CacheDir()
 	return filepath.Join(cache, "realnode"), err
 }
 

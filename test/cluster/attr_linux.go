@@ -1,9 +1,0 @@
-package cluster
-
-import "syscall"
-
-// childAttr makes the kernel kill the child when we die, however we die, and keeps Ctrl-C for us alone: the child must
-// outlive our own orderly end.
-func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-}
