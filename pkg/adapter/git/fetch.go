@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// searchDepth is how far back a branch is searched for a commit that the server does not hand out by its name.
+// searchDepth is how far back a ref is searched for a commit that the server does not hand out by its name.
 const searchDepth = 200
 
 var errMoved = errors.New("ref moved during the fetch")
@@ -36,9 +36,25 @@ func Fetch(ctx context.Context, source Source, revision Revision) (*Tree, error)
 	if e.scheme == "file" {
 		return localTree(e.path, source, revision)
 	}
-	tree, err := fetchOnce(ctx, newRemote(source, e), revision)
-	if errors.Is(err, errMoved) {
-		tree, err = fetchOnce(ctx, newRemote(source, e), revision)
+	return fetchRemote(ctx, source, e, revision)
+}
+
+// FetchAt reads the tree of a commit of which is known at which ref (a full name, for example refs/heads/main or
+// refs/pull/7/head) it is, or was: at depth 1 as long as the server hands it out; else the newest commits of that ref are searched
+// for it. A commit that is not found is ReasonCommitNotFound. Errors are *Error.
+func FetchAt(ctx context.Context, source Source, fullName, commit string) (*Tree, error) {
+	source.Ref = Ref{Name: fullName, Commit: commit}
+	return Fetch(ctx, source, Revision{Ref: shortName(fullName), FullName: fullName, Commit: commit})
+}
+
+func fetchRemote(ctx context.Context, source Source, e endpoint, revision Revision) (*Tree, error) {
+	var tree *Tree
+	err := errMoved
+	for _, search := range []bool{false, source.searches()} {
+		if !errors.Is(err, errMoved) {
+			return tree, err
+		}
+		tree, err = fetchOnce(ctx, newRemote(source, e), errand{revision, search})
 	}
 	if errors.Is(err, errMoved) {
 		return nil, movedError(source, e, revision).because(err)
@@ -46,8 +62,18 @@ func Fetch(ctx context.Context, source Source, revision Revision) (*Tree, error)
 	return tree, err
 }
 
+// searches says whether a commit that the server does not hand out is looked for in the history of a ref: where a person named it,
+// and a ref that has it. A ref that is followed and has moved is resolved again instead.
+func (s Source) searches() bool {
+	return s.Ref.Commit != "" && (s.Ref.Branch != "" || s.Ref.Name != "")
+}
+
 func movedError(source Source, e endpoint, revision Revision) *Error {
-	if source.Ref.Commit != "" {
+	switch {
+	case source.searches():
+		return failure(ReasonCommitNotFound, "%s does not hand out commit %s, and it is not among the newest %d of %s",
+			e.name(), revision.Commit, searchDepth, revision.Ref)
+	case source.Ref.Commit != "":
 		return failure(ReasonCommitNotFound, "%s has no commit %s, or does not hand it out; set a branch that contains it",
 			e.name(), revision.Commit)
 	}
@@ -55,18 +81,25 @@ func movedError(source Source, e endpoint, revision Revision) *Error {
 		revision.Ref, e.name(), revision.Commit)
 }
 
-func fetchOnce(ctx context.Context, r *remote, revision Revision) (*Tree, error) {
-	store, want, err := r.download(ctx, revision)
+// errand is what one conversation is to bring: a commit, at depth 1 or out of the history of its ref.
+type errand struct {
+	revision Revision
+	search   bool
+}
+
+func fetchOnce(ctx context.Context, r *remote, job errand) (*Tree, error) {
+	store, want, err := r.download(ctx, job)
 	if refusesCommit(errOrNil(err)) {
 		return nil, fmt.Errorf("%w: %w", errMoved, err)
 	}
 	if err != nil {
 		return nil, r.classify(ctx, err)
 	}
-	commit := plumbing.NewHash(revision.Commit)
+	commit := plumbing.NewHash(job.revision.Commit)
 	if store.HasEncodedObject(commit) != nil { // the server sent something else than it promised
 		return nil, errMoved
 	}
+	r.enter("reading the files")
 	return newTree(store, commit, want, r.source.Limits.withDefaults())
 }
 
@@ -80,7 +113,7 @@ func errOrNil(err error) error {
 
 // download opens one session and reads one pack. It returns the object that was asked for: the commit, or the annotated tag
 // that leads to it.
-func (r *remote) download(ctx context.Context, revision Revision) (storer.EncodedObjectStorer, plumbing.Hash, error) {
+func (r *remote) download(ctx context.Context, job errand) (storer.EncodedObjectStorer, plumbing.Hash, error) {
 	s, err := r.open(ctx)
 	if err != nil {
 		return nil, plumbing.ZeroHash, err
@@ -90,35 +123,28 @@ func (r *remote) download(ctx context.Context, revision Revision) (storer.Encode
 	if err != nil {
 		return nil, plumbing.ZeroHash, err
 	}
-	want, depth := r.choose(advertisedRefs(advertised), advertised.Capabilities, revision)
-	store, err := r.readPack(ctx, s, wish{want: want, depth: depth, offered: advertised.Capabilities})
-	return store, want, err
+	w, err := job.wish(advertisedRefs(advertised))
+	if err != nil {
+		return nil, plumbing.ZeroHash, err
+	}
+	w.offered = advertised.Capabilities
+	store, err := r.readPack(ctx, s, w)
+	return store, w.want, err
 }
 
-// choose what to ask for: the ref's own object while it still leads to the commit, else the bare commit, else, where the
-// server says that it hands out no bare commits, the tip of the branch with some history.
-func (r *remote) choose(have refs, offered *capability.List, revision Revision) (plumbing.Hash, int) {
-	if have.commit(revision.FullName) == revision.Commit {
-		return plumbing.NewHash(have.objects[revision.FullName]), 1
+// wish says what to ask for: the ref's own object while it leads to the commit, else the bare commit; or, to search, the newest
+// commits of the ref.
+func (e errand) wish(have refs) (wish, error) {
+	tip := have.commit(e.revision.FullName)
+	switch {
+	case tip == e.revision.Commit:
+		return wish{want: plumbing.NewHash(have.objects[e.revision.FullName]), depth: 1}, nil
+	case !e.search:
+		return wish{want: plumbing.NewHash(e.revision.Commit), depth: 1}, nil
+	case tip == "":
+		return wish{}, errNotOurRef // the ref is gone, too
 	}
-	tip := have.commit(branchPrefix + r.source.Ref.Branch)
-	if r.source.Ref.Commit != "" && tip != "" && !handsOutCommits(offered) && !have.isTip(revision.Commit) {
-		return plumbing.NewHash(tip), searchDepth
-	}
-	return plumbing.NewHash(revision.Commit), 1
-}
-
-func handsOutCommits(offered *capability.List) bool {
-	return offered.Supports(capability.AllowReachableSHA1InWant) || offered.Supports("allow-any-sha1-in-want")
-}
-
-func (r refs) isTip(commit string) bool {
-	for _, object := range r.objects {
-		if object == commit {
-			return true
-		}
-	}
-	return false
+	return wish{want: plumbing.NewHash(tip), depth: searchDepth}, nil
 }
 
 // wish is one object to fetch with some history.
