@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fleetwright/fleetwright/cmd/fleetwright-reconciler/internal/forges"
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
@@ -18,44 +19,35 @@ import (
 
 // statuses has one writer for each repository that commit statuses go to, whatever the number of Fleets.
 type statuses struct {
-	secrets  secrets
+	forges   *forges.Forges
 	recorder events.EventRecorder
 	options  forge.ReporterOptions
-	insecure bool
-	local    bool
 	wake     chan struct{}
 
 	mu      sync.Mutex
-	writers map[target]*writer
+	writers map[forges.Target]*writer
 	waiting []*writer // not running yet
 	fleets  map[types.NamespacedName]*speaker
 }
 
-// target is a repository, and the Secret that opens it.
-type target struct {
-	provider             fleetv1.ForgeProvider
-	server, repository   string
-	secretNamespace, key string
-}
-
 // speaker is a Fleet that wants statuses.
 type speaker struct {
-	target  target
+	target  forges.Target
 	context string
 	object  corev1.ObjectReference
 	wanted  []report.CommitStatus
 }
 
-func newStatuses(s secrets, recorder events.EventRecorder, o Options) *statuses {
+func newStatuses(f *forges.Forges, recorder events.EventRecorder, o forge.ReporterOptions) *statuses {
 	return &statuses{
-		secrets: s, recorder: recorder, options: o.Reporter, insecure: o.AllowInsecureHTTP, local: o.AllowLocal,
-		wake: make(chan struct{}, 1), writers: map[target]*writer{}, fleets: map[types.NamespacedName]*speaker{},
+		forges: f, recorder: recorder, options: o,
+		wake: make(chan struct{}, 1), writers: map[forges.Target]*writer{}, fleets: map[types.NamespacedName]*speaker{},
 	}
 }
 
 // Want hands the statuses to the writer of the Fleet's repository.
 func (s *statuses) Want(ctx context.Context, fleet *fleetv1.Fleet, wanted []report.CommitStatus) (map[string]report.CommitState, error) {
-	to := targetOf(fleet)
+	to := forges.TargetOf(fleet)
 	w, err := s.writer(ctx, to)
 	if err != nil {
 		return nil, err
@@ -83,28 +75,13 @@ func contextOf(fleet *fleetv1.Fleet) string {
 	return "fleetwright/" + fleet.Namespace + "/" + fleet.Name
 }
 
-func targetOf(fleet *fleetv1.Fleet) target {
-	checks := fleet.Spec.Checks
-	to := target{
-		provider: checks.Provider, server: checks.URL, repository: fleet.Spec.Source.URL, secretNamespace: fleet.Namespace,
-	}
-	ref := checks.SecretRef
-	if ref == nil && checks.Provider == fleetv1.ProviderGitNotes {
-		ref = fleet.Spec.Source.SecretRef
-	}
-	if ref != nil {
-		to.key = ref.Name
-	}
-	return to
-}
-
 // register notes who speaks. Two Fleets under one name would overwrite each other for ever.
-func (s *statuses) register(to target, name string, fleet *fleetv1.Fleet, wanted []report.CommitStatus) error {
+func (s *statuses) register(to forges.Target, name string, fleet *fleetv1.Fleet, wanted []report.CommitStatus) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	me := client.ObjectKeyFromObject(fleet)
 	for other, has := range s.fleets {
-		if other != me && has.context == name && has.target.repository == to.repository {
+		if other != me && has.context == name && has.target.Repository == to.Repository {
 			return fmt.Errorf("no commit statuses: spec.checks.context %q is used by Fleet %s for this repository too; choose another", name, other)
 		}
 	}
@@ -138,12 +115,12 @@ func (s *statuses) end(had *speaker, why string) {
 }
 
 // leave is for a Fleet that speaks elsewhere from now on, or with another Secret. The caller holds the lock.
-func (s *statuses) leave(had *speaker, to target, name string) {
+func (s *statuses) leave(had *speaker, to forges.Target, name string) {
 	if had == nil || had.target == to && had.context == name || s.writers[had.target] == nil {
 		return
 	}
 	before := had.target
-	before.key = to.key
+	before.SecretName = to.SecretName
 	if before == to && had.context == name { // the other writer says the same from now on; this one must not come behind it
 		s.writers[had.target].reporter.Forget(name)
 		return
@@ -152,7 +129,7 @@ func (s *statuses) leave(had *speaker, to target, name string) {
 }
 
 // observed tells the Fleet's people that a status could not be written.
-func (s *statuses) observed(to target, status forge.Status, err error) {
+func (s *statuses) observed(to forges.Target, status forge.Status, err error) {
 	if err == nil {
 		return
 	}

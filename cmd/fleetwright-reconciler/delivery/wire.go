@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/fleetwright/fleetwright/cmd/fleetwright-reconciler/internal/forges"
 	"github.com/fleetwright/fleetwright/pkg/adapter/cluster"
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge"
 	"github.com/fleetwright/fleetwright/pkg/adapter/manifest"
@@ -37,7 +38,9 @@ func Add(m manager.Manager, o Options) error {
 	}
 	credentials := secrets{m.GetAPIReader()}
 	recorder := m.GetEventRecorder("fleetwright")
-	statuses := newStatuses(credentials, recorder, o)
+	statuses := newStatuses(forges.New(forges.Options{
+		Secrets: credentials.read, AllowInsecureHTTP: o.AllowInsecureHTTP, AllowLocal: o.AllowLocal,
+	}), recorder, o.Reporter)
 	if err := m.Add(statuses); err != nil {
 		return fmt.Errorf("add commit status writers: %w", err)
 	}

@@ -40,7 +40,10 @@ type ProviderError struct {
 	// RetryAfter is how long to wait; 0 unless Class is Wait.
 	RetryAfter time.Duration
 
-	cause error // only context.Canceled or context.DeadlineExceeded: their text holds no secret
+	cause  error  // only context.Canceled or context.DeadlineExceeded: their text holds no secret
+	code   int    // of the answer; 0 if there was none
+	answer string // what the forge said in it
+	quiet  bool   // nobody needs to know: we pace ourselves
 }
 
 // Error is `op: message`.
@@ -82,6 +85,10 @@ func (r redactor) text(s string) string {
 // fail wraps err without its secrets. A context that ended stays visible to errors.Is.
 func (r redactor) fail(class Class, op string, err error) *ProviderError {
 	perr := &ProviderError{Class: class, Op: op, Message: r.text(err.Error())}
+	var inner *ProviderError
+	if errors.As(err, &inner) { // the transport's: nothing was sent
+		perr.Class, perr.RetryAfter, perr.quiet, perr.Message = inner.Class, inner.RetryAfter, inner.quiet, inner.Message
+	}
 	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, cause) {
 			perr.Class, perr.cause = Retry, cause
@@ -120,6 +127,10 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // httpFailure describes an answer that is not 2xx. A 503 with Retry-After is a request to wait, as a 429 is.
 func (r redactor) httpFailure(op string, resp *http.Response, now time.Time) *ProviderError {
 	perr := &ProviderError{Class: classOfHTTP(resp.StatusCode), Op: op, Message: fmt.Sprintf("server answered %s", statusText(resp.StatusCode))}
+	if wait := waitOf(resp.Header); wait > 0 {
+		perr.Class, perr.RetryAfter = Wait, wait
+		return perr
+	}
 	pause := retryAfter(resp.Header, now)
 	if perr.Class == Retry && pause > 0 {
 		perr.Class = Wait

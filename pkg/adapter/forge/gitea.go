@@ -2,35 +2,15 @@ package forge
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
-	"time"
 
 	"code.gitea.io/sdk/gitea"
 )
 
-// GiteaConfig says which repository of which Gitea or Forgejo server, and as whom.
-type GiteaConfig struct {
-	// URL of the server, with the path it is served under, for example https://git.example.com. Required.
-	URL string
-	// Owner and Repository name the repository. Required; [ParseRepositoryURL] reads them from a clone URL.
-	Owner, Repository string
-	// Token is an access token with scope write:repository: key `token` of the Secret. Required.
-	Token string
-	// CABundle holds PEM certificates that are trusted beside the system's. Optional.
-	CABundle []byte
-	// Now is the clock for dates in Retry-After. Default time.Now.
-	Now func() time.Time
-}
-
 // Gitea keeps statuses through the API of Gitea and Forgejo: every post adds a row, and the newest row of a context counts.
 type Gitea struct {
-	cfg    GiteaConfig
+	cfg    Config
 	http   *http.Client // one for all calls: connections are reused and none is left behind
 	redact redactor
 }
@@ -41,49 +21,19 @@ const (
 	giteaPages = 100
 )
 
-// NewGitea prepares a provider and calls nobody: the server's version is not probed. It fails if something required is missing.
-func NewGitea(cfg GiteaConfig) (*Gitea, error) {
-	cfg.URL, cfg.Token = strings.TrimSuffix(cfg.URL, "/"), strings.TrimSpace(cfg.Token)
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	for _, field := range []struct{ name, value string }{
-		{"server URL", cfg.URL}, {"owner", cfg.Owner}, {"repository", cfg.Repository}, {"token", cfg.Token},
-	} {
-		if field.value == "" {
-			return nil, permanent("prepare gitea client", "no "+field.name)
-		}
-	}
-	transport, err := trust(cfg.CABundle)
+// NewGitea prepares a provider and calls nobody: the server's version is not probed. Config.URL is the server, with the path it
+// is served under. It fails if something required is missing.
+func NewGitea(cfg Config) (*Gitea, error) {
+	cfg, err := cfg.check("gitea")
 	if err != nil {
 		return nil, err
 	}
-	return &Gitea{cfg: cfg, http: &http.Client{Transport: transport, CheckRedirect: sameHost}, redact: redactor{cfg.Token}}, nil
-}
-
-// trust is the default transport, which honours HTTPS_PROXY, with the bundle's certificates beside the system's.
-func trust(bundle []byte) (*http.Transport, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if len(bundle) == 0 {
-		return transport, nil
-	}
-	roots, err := x509.SystemCertPool()
+	transport, err := cfg.transport("gitea")
 	if err != nil {
-		roots = x509.NewCertPool()
+		return nil, err
 	}
-	if !roots.AppendCertsFromPEM(bundle) {
-		return nil, permanent("read CA bundle", "no PEM certificate found in key ca.crt")
-	}
-	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	return transport, nil
-}
-
-// sameHost keeps the token on the server it was made for.
-func sameHost(req *http.Request, via []*http.Request) error {
-	if len(via) > 3 || req.URL.Host != via[0].URL.Host {
-		return fmt.Errorf("server redirects to %s: set the final address", req.URL.Host)
-	}
-	return nil
+	hide := redactor{cfg.Credential.Token, cfg.Credential.Password}
+	return &Gitea{cfg: cfg, http: &http.Client{Transport: transport, CheckRedirect: sameHost}, redact: hide}, nil
 }
 
 // Capabilities of Gitea: a text column without a practical limit; descriptions keep the length that fits every forge.
@@ -92,9 +42,18 @@ func (g *Gitea) Capabilities() Capabilities {
 }
 
 // client binds the SDK to one call's context. The SDK's value is light; connections belong to the shared HTTP client.
-func (g *Gitea) client(ctx context.Context) (*gitea.Client, error) {
-	return gitea.NewClient(g.cfg.URL, gitea.SetGiteaVersion(""), gitea.SetToken(g.cfg.Token),
-		gitea.SetHTTPClient(g.http), gitea.SetContext(ctx), gitea.SetUserAgent("fleetwright"))
+// Op is for metrics.
+func (g *Gitea) client(ctx context.Context, op string) (*gitea.Client, error) {
+	token, err := g.cfg.Credential.token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sign := gitea.SetToken(token)
+	if token == "" {
+		sign = gitea.SetBasicAuth(g.cfg.Credential.Username, g.cfg.Credential.Password)
+	}
+	return gitea.NewClient(g.cfg.URL, gitea.SetGiteaVersion(""), sign,
+		gitea.SetHTTPClient(g.http), gitea.SetContext(withOp(ctx, op)), gitea.SetUserAgent("fleetwright"))
 }
 
 // SetStatus adds a row. The server stores states that it does not know, so the answer is compared with what was sent.
@@ -104,7 +63,7 @@ func (g *Gitea) SetStatus(ctx context.Context, s Status) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	client, err := g.client(ctx)
+	client, err := g.client(ctx, "status_set")
 	if err != nil {
 		return g.redact.fail(Permanent, op, err)
 	}
@@ -155,7 +114,7 @@ func (g *Gitea) fail(op string, resp *gitea.Response, err error) *ProviderError 
 // resolution of a second and its sort parameter cannot be relied on.
 func (g *Gitea) Statuses(ctx context.Context, commit string) ([]Status, error) {
 	const op = "read statuses from gitea"
-	client, err := g.client(ctx)
+	client, err := g.client(ctx, "status_list")
 	if err != nil {
 		return nil, g.redact.fail(Permanent, op, err)
 	}
@@ -167,7 +126,7 @@ func (g *Gitea) Statuses(ctx context.Context, commit string) ([]Status, error) {
 			return nil, g.fail(op, resp, err)
 		}
 		keepNewest(top, rows)
-		if len(rows) == 0 || resp.NextPage == 0 && len(rows) < giteaPage {
+		if !more(resp, len(rows)) {
 			break
 		}
 	}
@@ -186,39 +145,9 @@ func giteaStatuses(top map[string]*gitea.Status, commit string) []Status {
 	byContext := make(map[string]Status, len(top))
 	for name, row := range top {
 		byContext[name] = Status{
-			Commit: commit, Context: name, State: State(row.State), Description: row.Description, TargetURL: row.TargetURL,
+			Commit: commit, Context: name, State: State(row.State), Description: row.Description,
+			TargetURL: row.TargetURL, At: row.Created,
 		}
 	}
 	return sortedStatuses(byContext)
-}
-
-// ParseRepositoryURL reads a clone URL: https://host/owner/name.git, ssh://git@host/owner/name or git@host:owner/name. The server
-// is the web address: for http and https with port and leading path, otherwise https and the host. Credentials are left out.
-func ParseRepositoryURL(clone string) (server, owner, name string, err error) {
-	u, perr := url.Parse(scpToURL(strings.TrimSpace(clone)))
-	if perr != nil {
-		return "", "", "", errors.New("read repository URL: not a URL (allowed: https://host/owner/name.git, ssh://git@host/owner/name.git)")
-	}
-	parts := strings.Split(strings.Trim(strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), ".git"), "/"), "/")
-	if u.Host == "" || len(parts) < 2 {
-		return "", "", "", fmt.Errorf("read repository URL: %s%s names no owner and repository (allowed: https://host/owner/name.git)", u.Host, u.Path)
-	}
-	owner, name = parts[len(parts)-2], parts[len(parts)-1]
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return "https://" + u.Hostname(), owner, name, nil
-	}
-	server = strings.TrimSuffix(u.Scheme+"://"+u.Host+"/"+strings.Join(parts[:len(parts)-2], "/"), "/")
-	return server, owner, name, nil
-}
-
-// scpToURL turns git@host:owner/name into a URL.
-func scpToURL(clone string) string {
-	if strings.Contains(clone, "://") {
-		return clone
-	}
-	host, path, found := strings.Cut(clone, ":")
-	if !found || strings.Contains(host, "/") {
-		return clone
-	}
-	return "ssh://" + host + "/" + strings.TrimPrefix(path, "/")
 }

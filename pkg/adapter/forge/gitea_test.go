@@ -56,7 +56,9 @@ func newGiteaServer(t *testing.T) (*giteaServer, *forge.Gitea) {
 var giteaCommit = strings.Repeat("cd", 20)
 
 func giteaClient(t *testing.T, url, token string) *forge.Gitea {
-	client, err := forge.NewGitea(forge.GiteaConfig{URL: url + "/", Owner: "acme", Repository: "fleet", Token: token + "\n"})
+	client, err := forge.NewGitea(forge.Config{
+		URL: url + "/", Owner: "acme", Repository: "fleet", Credential: forge.Credential{Token: token + "\n"},
+	})
 	require.NoError(t, err)
 	return client
 }
@@ -227,26 +229,10 @@ func TestGiteaStateThatIsNotStoredAsSent(t *testing.T) {
 }
 
 func TestNewGiteaSaysWhatIsMissing(t *testing.T) {
-	_, err := forge.NewGitea(forge.GiteaConfig{URL: "https://git.example.com", Owner: "acme", Repository: "fleet"})
+	_, err := forge.NewGitea(forge.Config{URL: "https://git.example.com", Owner: "acme", Repository: "fleet"})
 	require.EqualError(t, err, "prepare gitea client: no token")
-	_, err = forge.NewGitea(forge.GiteaConfig{URL: "https://git.example.com", Owner: "acme", Repository: "fleet", Token: "x", CABundle: []byte("x")})
+	_, err = forge.NewGitea(forge.Config{
+		URL: "https://git.example.com", Owner: "acme", Repository: "fleet", CABundle: []byte("x"), Credential: forge.Credential{Token: "x"},
+	})
 	require.EqualError(t, err, "read CA bundle: no PEM certificate found in key ca.crt")
-}
-
-func TestParseRepositoryURL(t *testing.T) {
-	for clone, want := range map[string]string{
-		"https://git.example.com/acme/fleet.git":          "https://git.example.com acme fleet",
-		"https://user:pw@git.example.com:3000/acme/fleet": "https://git.example.com:3000 acme fleet",
-		"http://git.example.com/forge/acme/fleet.git/":    "http://git.example.com/forge acme fleet",
-		"ssh://git@git.example.com:2222/acme/fleet.git":   "https://git.example.com acme fleet",
-		"git@git.example.com:acme/fleet.git":              "https://git.example.com acme fleet",
-	} {
-		server, owner, name, err := forge.ParseRepositoryURL(clone)
-		require.NoError(t, err, clone)
-		require.Equal(t, want, server+" "+owner+" "+name)
-	}
-	_, _, _, err := forge.ParseRepositoryURL("https://u:p@git.example.com/fleet.git")
-	require.EqualError(t, err, "read repository URL: git.example.com/fleet.git names no owner and repository (allowed: https://host/owner/name.git)")
-	_, _, _, err = forge.ParseRepositoryURL("https://u:p@git.example.com:x/acme/fleet")
-	require.EqualError(t, err, "read repository URL: not a URL (allowed: https://host/owner/name.git, ssh://git@host/owner/name.git)")
 }

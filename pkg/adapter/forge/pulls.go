@@ -17,20 +17,26 @@ type PullRequest struct {
 	HeadBranch string
 	// Base is the short name of the branch that it is to be merged into.
 	Base string
-	// MergeBase is the full hash of the newest common commit of Base and Head; empty if the forge does not say.
-	MergeBase string
+	// BaseHead is the full hash of the newest commit of Base; empty where the list does not say.
+	BaseHead string
 	// Fork says that the commits come from another repository, whose owners need not be trusted.
 	Fork bool
 	// Labels of it; none where a forge has none.
 	Labels []string
 	// URL is where people read it.
 	URL string
+
+	mergeBase string // where the list says it
 }
 
 // PullRequests lists pull requests. Implemented by providers whose forge has them.
 type PullRequests interface {
-	// OpenPullRequests returns those that are to be merged into a branch, by number.
+	// OpenPullRequests returns those that are to be merged into a branch, by number. Of more than a thousand, those that changed
+	// last.
 	OpenPullRequests(ctx context.Context, base string) ([]PullRequest, error)
+	// MergeBase is the full hash of the newest common commit of the pull request's head and its base; empty if there is none.
+	// It may cost a call.
+	MergeBase(ctx context.Context, pull PullRequest) (string, error)
 }
 
 // Comment is what we wrote to a pull request.

@@ -120,13 +120,27 @@ func (r *Reporter) Want(s Status) error {
 		e = &entry{}
 		r.entries[k] = e
 	}
-	if e.wanted == s {
+	e.fixedText = !limits.LiveText
+	if e.wanted.Same(s) {
 		return nil
 	}
 	r.seq++
 	e.want(s, r.seq)
 	r.poke()
 	return nil
+}
+
+// Pending is how many statuses are wanted and not yet known to be shown.
+func (r *Reporter) Pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, e := range r.entries {
+		if e.differs() {
+			n++
+		}
+	}
+	return n
 }
 
 // Forget drops what is wanted under a context: another Reporter takes over. A call that is under way may still take effect.
@@ -334,6 +348,10 @@ func (r *Reporter) failed(e *entry, err error, now time.Time) bool {
 	default:
 		e.lostSight()
 		e.notBefore = now.Add(r.backoff(e.failures))
+	}
+	var perr *ProviderError
+	if errors.As(err, &perr) && perr.quiet {
+		return false
 	}
 	return e.newFailure(err.Error())
 }

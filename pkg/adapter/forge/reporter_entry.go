@@ -4,8 +4,9 @@ import "time"
 
 // entry is what the Reporter knows of one (commit, context). All fields are guarded by the Reporter's lock.
 type entry struct {
-	wanted Status
-	seq    uint64 // when it was wanted, among all entries
+	wanted    Status
+	fixedText bool   // the forge keeps the text of a state
+	seq       uint64 // when it was wanted, among all entries
 
 	known    bool      // have is what the forge shows
 	have     Status    // zero: the forge shows nothing
@@ -35,7 +36,14 @@ func (e *entry) release() { e.notBefore, e.held, e.failures, e.failure = time.Ti
 // hold puts the entry aside after a permanent error.
 func (e *entry) hold(until time.Time) { e.notBefore, e.held, e.failures = until, true, 0 }
 
-func (e *entry) differs() bool { return !e.known || e.have != e.wanted }
+// differs compares what readers see. Where a forge cannot change the text below a state, the state alone counts: it would
+// refuse the call, or add a second row.
+func (e *entry) differs() bool {
+	if !e.known {
+		return true
+	}
+	return !e.have.Same(e.wanted) && (!e.fixedText || e.have.State != e.wanted.State)
+}
 
 // verifying says that nothing is to be posted but the last post is to be read back.
 func (e *entry) verifying() bool { return !e.differs() && !e.verifyAt.IsZero() }

@@ -16,6 +16,7 @@ import (
 type memoryForge struct {
 	mu     sync.Mutex // guards all of it, and what answer looks at
 	limits Capabilities
+	fixed  bool // the text of a state cannot be changed
 	rows   []Status
 	posts  int
 	reads  int
@@ -25,7 +26,11 @@ type memoryForge struct {
 	slow func(s Status) time.Duration
 }
 
-func (f *memoryForge) Capabilities() Capabilities { return f.limits }
+func (f *memoryForge) Capabilities() Capabilities {
+	limits := f.limits
+	limits.LiveText = !f.fixed
+	return limits
+}
 
 func (f *memoryForge) Statuses(_ context.Context, commit string) ([]Status, error) {
 	f.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // State is what a commit status says. Each provider maps it to its own words.
@@ -34,8 +35,23 @@ type Status struct {
 	State State
 	// Description is one line of text. It is cut to [Capabilities.DescriptionLimit] before it is sent.
 	Description string
-	// TargetURL is where a reader finds more. Optional.
+	// TargetURL is where a reader finds more. Optional. One that is longer than the forge takes is left out.
 	TargetURL string
+	// Ref is the name of the branch or tag through which the commit was found, or of the ref of a pull request. Some forges
+	// keep statuses by commit and ref. Optional; it is not shown, and not read back.
+	Ref string
+	// Pull is the pull request that the status is about; 0: none. Forges that keep statuses of pull requests use it.
+	Pull int64
+	// At is when the forge took it; the zero time where it does not say. It is read only.
+	At time.Time
+}
+
+// Same says whether two statuses show a reader the same.
+func (s Status) Same(other Status) bool { return s.shown() == other.shown() }
+
+func (s Status) shown() Status {
+	s.Ref, s.Pull, s.At = "", 0, time.Time{}
+	return s
 }
 
 // Provider reads and writes commit statuses of one repository. Calls may block on the network and end with their context.
@@ -44,7 +60,8 @@ type Provider interface {
 	// SetStatus makes the status the newest of its context on its commit. Repeating it is harmless but may add a row on the
 	// forge, so callers compare first.
 	SetStatus(ctx context.Context, s Status) error
-	// Statuses returns the newest status of each context on the commit, ordered by context. A commit without any is no error.
+	// Statuses returns the newest status of each context on the commit, whoever wrote it, ordered by context. A commit without
+	// any is no error.
 	Statuses(ctx context.Context, commit string) ([]Status, error)
 	// Capabilities are constant for a provider.
 	Capabilities() Capabilities
@@ -56,6 +73,8 @@ type Capabilities struct {
 	DescriptionLimit int
 	// ContextLimit is the longest context in characters; 0 means no limit.
 	ContextLimit int
+	// URLLimit is the longest target URL in bytes; 0 means no limit.
+	URLLimit int
 	// LiveText says whether the text of a status can change while its state stays.
 	LiveText bool
 }
@@ -85,6 +104,9 @@ func (s Status) Validate() error {
 // Fit returns the status as the provider can show it: one line, and not longer than the limit.
 func (c Capabilities) Fit(s Status) Status {
 	s.Description = Truncate(strings.Join(strings.Fields(s.Description), " "), c.DescriptionLimit)
+	if c.URLLimit > 0 && len(s.TargetURL) > c.URLLimit {
+		s.TargetURL = ""
+	}
 	return s
 }
 

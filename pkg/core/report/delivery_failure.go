@@ -154,7 +154,7 @@ func Unsupported(spec fleetv1.FleetSpec) *Failure {
 			fields = append(fields, "spec.checks.pullRequests")
 		}
 		if !CanWrite(c.Provider) {
-			fields = append(fields, fmt.Sprintf("spec.checks.provider %s (allowed: gitea, gitnotes)", c.Provider))
+			fields = append(fields, fmt.Sprintf("spec.checks.provider %s (allowed: %s)", c.Provider, Providers()))
 		}
 	}
 	if len(fields) == 0 {
@@ -169,4 +169,13 @@ func Unsupported(spec fleetv1.FleetSpec) *Failure {
 // CanWrite says whether this release writes commit statuses to servers of that kind.
 func CanWrite(provider fleetv1.ForgeProvider) bool { return slices.Contains(providers, provider) }
 
-var providers = []fleetv1.ForgeProvider{fleetv1.ProviderGitea, fleetv1.ProviderGitNotes}
+// Providers are the names of those kinds, as people read them.
+func Providers() string {
+	var names []string
+	for _, p := range providers {
+		names = append(names, string(p))
+	}
+	return strings.Join(names, ", ")
+}
+
+var providers = []fleetv1.ForgeProvider{fleetv1.ProviderGitHub, fleetv1.ProviderGitea, fleetv1.ProviderGitNotes}

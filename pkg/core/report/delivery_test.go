@@ -164,10 +164,10 @@ func TestUnsupported(t *testing.T) {
 	require.Nil(t, report.Unsupported(fleetv1.FleetSpec{Promotion: &fleetv1.Promotion{}, Checks: &fleetv1.Checks{Provider: "gitea", PullRequests: &fleetv1.PullRequestChecks{}}}))
 	spec := fleetv1.FleetSpec{
 		Promotion: &fleetv1.Promotion{After: []fleetv1.PromotionGate{{Context: "x"}}},
-		Checks:    &fleetv1.Checks{Provider: "github"},
+		Checks:    &fleetv1.Checks{Provider: "gogs"},
 	}
 	spec.Source.Verify = &fleetv1.Verification{}
-	require.Equal(t, "this release does not support spec.promotion, spec.source.verify, spec.checks.provider github (allowed: gitea, gitnotes); "+
+	require.Equal(t, "this release does not support spec.promotion, spec.source.verify, spec.checks.provider gogs (allowed: "+report.Providers()+"); "+
 		"nothing is fetched or applied until it is removed", report.Unsupported(spec).Message)
 }
 
