@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
+	"github.com/fleetwright/fleetwright/test/lab"
 )
 
 // paths of the kinds that the demo shows, with every namespace.
@@ -23,8 +24,8 @@ var paths = map[string]string{
 }
 
 // table is what `kubectl get` prints: the server's own table.
-func (l *lab) table(ctx context.Context, what string) (string, error) {
-	clientset, err := kubernetes.NewForConfig(l.admin)
+func (l *stage) table(ctx context.Context, what string) (string, error) {
+	clientset, err := kubernetes.NewForConfig(l.Admin)
 	if err != nil {
 		return "", err
 	}
@@ -69,9 +70,9 @@ func printTable(t metav1.Table) string {
 }
 
 // nodesTable counts the nodes by tier and by what kubectl shows in the STATUS column.
-func (l *lab) nodesTable(ctx context.Context) (string, error) {
+func (l *stage) nodesTable(ctx context.Context) (string, error) {
 	nodes := &corev1.NodeList{}
-	if err := l.client.List(ctx, nodes); err != nil {
+	if err := l.Client.List(ctx, nodes); err != nil {
 		return "", err
 	}
 	byTier := map[string]map[string][]string{}
@@ -113,9 +114,9 @@ func shorten(names []string) string {
 	return strings.Join(names, " ")
 }
 
-func (l *lab) noneCordoned(ctx context.Context) error {
+func (l *stage) noneCordoned(ctx context.Context) error {
 	nodes := &corev1.NodeList{}
-	if err := l.client.List(ctx, nodes); err != nil {
+	if err := l.Client.List(ctx, nodes); err != nil {
 		return err
 	}
 	for _, n := range nodes.Items {
@@ -127,9 +128,9 @@ func (l *lab) noneCordoned(ctx context.Context) error {
 }
 
 // fleetCondition is what the Fleet says of itself, for an error.
-func (l *lab) fleetCondition(ctx context.Context) string {
+func (l *stage) fleetCondition(ctx context.Context) string {
 	f := &fleetv1.Fleet{}
-	if err := l.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: fleetName}, f); err != nil {
+	if err := l.Client.Get(ctx, types.NamespacedName{Namespace: lab.Namespace, Name: fleetName}, f); err != nil {
 		return ""
 	}
 	var b strings.Builder
@@ -147,7 +148,7 @@ func showOffline(ctx context.Context, o options, s *screen) error {
 	if err != nil {
 		return fmt.Errorf("validate the example repository: %w", err)
 	}
-	files, err := readRepository(o.repository)
+	files, err := lab.ReadRepository(o.repository)
 	if err != nil {
 		return err
 	}

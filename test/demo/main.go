@@ -48,24 +48,24 @@ func main() {
 // run tells the story in a lab that is taken down at the end.
 func run(ctx context.Context, o options) error {
 	screen := newScreen(os.Stdout)
-	lab, err := openLab(ctx, o, screen)
-	if lab != nil {
-		defer lab.close()
+	stage, err := openStage(ctx, o, screen)
+	if stage != nil {
+		defer stage.close()
 	}
 	if err != nil {
 		return err
 	}
-	story := &story{lab: lab, screen: screen}
-	if err := errors.Join(story.tell(ctx), lab.witness.verdict()); err != nil {
-		lab.quoteLog(os.Stderr)
+	story := &story{stage: stage, screen: screen}
+	if err := errors.Join(story.tell(ctx), stage.witness.verdict()); err != nil {
+		stage.quoteLog(os.Stderr)
 		return err
 	}
-	if lab.kills() > 0 {
-		screen.say("The reconciler was killed %d times on the way.", lab.kills())
+	if stage.kills() > 0 {
+		screen.say("The reconciler was killed %d times on the way.", stage.kills())
 	}
 	screen.say("demo: %d pushes, %d nodes, all as expected", len(story.pushes()), nodeCount)
 	if o.keep {
-		screen.say("Everything keeps running until you press Ctrl-C. In another terminal:\n\n  export KUBECONFIG=%s\n", lab.cluster.Kubeconfig())
+		screen.say("Everything keeps running until you press Ctrl-C. In another terminal:\n\n  export KUBECONFIG=%s\n", stage.Plane.Kubeconfig())
 		<-ctx.Done()
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
+	"github.com/fleetwright/fleetwright/test/lab"
 )
 
 // chapterTimeout bounds each chapter. It is generous: a killed reconciler's lease has to run out each time.
@@ -29,7 +30,7 @@ const (
 
 // story is the five pushes.
 type story struct {
-	lab    *lab
+	stage  *stage
 	screen *screen
 	fleets int64
 }
@@ -50,7 +51,7 @@ type chapter struct {
 func (s *story) pushes() []chapter {
 	return []chapter{
 		{title: "Push 1: kernel settings, without an interrupt", push: s.pushTuning, wantState: "success",
-			wantText: []string{"24/24"}, after: s.allComplete(tuning)},
+			wantText: []string{"24/24"}, after: s.allComplete(lab.Tuning)},
 		{title: "Push 2: a kernel argument, which needs a reboot", push: s.pushKernel, wantState: "success",
 			wantText: []string{"all 2 NodeWrights complete"}, during: s.endTrainingWhenItIsWaitedFor, after: s.rebootedAll},
 		{title: "Push 3: a typo", push: s.pushTypo, wantState: "failure",
@@ -58,7 +59,7 @@ func (s *story) pushes() []chapter {
 		{title: "Push 4: a version that fails on the nodes", push: s.pushBroken, wantState: "failure",
 			wantText: []string{"kernel-args", "config", "exit code 3"}, after: s.halted},
 		{title: "Push 5: git revert", push: s.pushRevert, wantState: "success",
-			wantText: []string{"all 2 NodeWrights complete"}, after: s.allComplete(kernel)},
+			wantText: []string{"all 2 NodeWrights complete"}, after: s.allComplete(lab.Kernel)},
 	}
 }
 
@@ -72,9 +73,9 @@ func (s *story) tell(ctx context.Context) error {
 	s.screen.chapter("The end")
 	for _, t := range tiers {
 		s.screen.say("tier %-9s %2d nodes, never more than %d out of service at once (%d allowed)",
-			t.name, t.count, s.lab.witness.mostAtOnce(t.name), s.lab.witness.ceilings[t.name])
+			t.Name, t.Count, s.stage.witness.mostAtOnce(t.Name), s.stage.witness.ceilings[t.Name])
 	}
-	asked, refused, err := s.lab.witness.evictions()
+	asked, refused, err := s.stage.witness.evictions()
 	if err != nil {
 		return err
 	}
@@ -126,18 +127,18 @@ func (s *story) play(ctx context.Context, c chapter) error {
 // show prints what a person would look at: the statuses on the commit, and kubectl get.
 func (s *story) show(ctx context.Context, commit string) error {
 	s.screen.say("git notes --ref=fleetwright show %s", commit[:12])
-	for _, st := range s.lab.clone.statuses(ctx, commit) {
+	for _, st := range s.stage.clone.Statuses(ctx, commit) {
 		s.screen.block(fmt.Sprintf("%-28s %-8s %s", st.Context, st.State, st.Description))
 	}
 	for _, what := range []string{"fleets", "nodewrights"} {
-		table, err := s.lab.table(ctx, what)
+		table, err := s.stage.table(ctx, what)
 		if err != nil {
 			return err
 		}
 		s.screen.say("kubectl get %s", what)
 		s.screen.block(table)
 	}
-	table, err := s.lab.nodesTable(ctx)
+	table, err := s.stage.nodesTable(ctx)
 	if err != nil {
 		return err
 	}
@@ -149,8 +150,8 @@ func (s *story) show(ctx context.Context, commit string) error {
 // askForReconciliation does what a webhook, or `kubectl annotate fleet`, does: it shortens the wait for the next poll.
 func (s *story) askForReconciliation(ctx context.Context) error {
 	f := &fleetv1.Fleet{}
-	key := types.NamespacedName{Namespace: namespace, Name: fleetName}
-	if err := s.lab.client.Get(ctx, key, f); client.IgnoreNotFound(err) != nil {
+	key := types.NamespacedName{Namespace: lab.Namespace, Name: fleetName}
+	if err := s.stage.Client.Get(ctx, key, f); client.IgnoreNotFound(err) != nil {
 		return err
 	} else if err != nil {
 		return s.createFleet(ctx)
@@ -158,35 +159,35 @@ func (s *story) askForReconciliation(ctx context.Context) error {
 	s.fleets++
 	patch := client.MergeFrom(f.DeepCopy())
 	metav1.SetMetaDataAnnotation(&f.ObjectMeta, fleetv1.RequestedAtAnnotation, fmt.Sprintf("push-%d", s.fleets))
-	return s.lab.client.Patch(ctx, f, patch)
+	return s.stage.Client.Patch(ctx, f, patch)
 }
 
 func (s *story) createFleet(ctx context.Context) error {
-	object, manifest, err := fleet(s.lab.git.URL(repoName))
+	object, manifest, err := fleet(s.stage.git.URL(repoName))
 	if err != nil {
 		return err
 	}
 	s.screen.say("kubectl apply --filename fleet.yaml")
 	s.screen.block(manifest)
-	return s.lab.client.Create(ctx, object)
+	return s.stage.Client.Create(ctx, object)
 }
 
 // waitForFinal follows the rollout on the screen until the commit has a final status.
-func (s *story) waitForFinal(ctx context.Context, commit string) (status, error) {
+func (s *story) waitForFinal(ctx context.Context, commit string) (lab.Status, error) {
 	for {
 		if err := s.drawProgress(ctx); err != nil {
-			return status{}, err
+			return lab.Status{}, err
 		}
-		all := s.lab.clone.statuses(ctx, commit)
+		all := s.stage.clone.Statuses(ctx, commit)
 		if len(all) > 0 && all[len(all)-1].State != "pending" {
 			return all[len(all)-1], nil
 		}
-		if err := s.lab.process.crashed(); err != nil {
-			return status{}, err
+		if err := s.stage.process.Crashed(); err != nil {
+			return lab.Status{}, err
 		}
 		select {
 		case <-ctx.Done():
-			return status{}, fmt.Errorf("the commit has no final status; the last is %v%s", all, s.lab.fleetCondition(context.WithoutCancel(ctx)))
+			return lab.Status{}, fmt.Errorf("the commit has no final status; the last is %v%s", all, s.stage.fleetCondition(context.WithoutCancel(ctx)))
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -194,7 +195,7 @@ func (s *story) waitForFinal(ctx context.Context, commit string) (status, error)
 
 func (s *story) drawProgress(ctx context.Context) error {
 	list := &nwv1.NodeWrightList{}
-	if err := s.lab.client.List(ctx, list); err != nil {
+	if err := s.stage.Client.List(ctx, list); err != nil {
 		return err
 	}
 	for i := range list.Items {
@@ -207,34 +208,34 @@ func (s *story) drawProgress(ctx context.Context) error {
 }
 
 func (s *story) pushTuning(ctx context.Context) (string, error) {
-	files, err := s.lab.clone.files()
+	files, err := s.stage.clone.Files()
 	if err != nil {
 		return "", err
 	}
-	only, err := edit(files, nodewrightsFile, "  - gpu-services.yaml\n  - gpu-kernel.yaml\n", "")
+	only, err := lab.Edit(files, nodewrightsFile, "  - gpu-services.yaml\n  - gpu-kernel.yaml\n", "")
 	if err != nil {
 		return "", err
 	}
-	return s.lab.clone.push(ctx, "Tune the network buffers of the GPU nodes", only)
+	return s.stage.clone.Push(ctx, "Tune the network buffers of the GPU nodes", only)
 }
 
 func (s *story) pushKernel(ctx context.Context) (string, error) {
 	policy := &nwv1.DeploymentPolicy{}
-	if err := s.lab.client.Get(ctx, types.NamespacedName{Name: "by-tier"}, policy); err != nil {
+	if err := s.stage.Client.Get(ctx, types.NamespacedName{Name: "by-tier"}, policy); err != nil {
 		return "", err
 	}
 	for _, c := range policy.Spec.Compartments {
-		s.lab.witness.expect(c.Name, ceiling(c))
+		s.stage.witness.expect(c.Name, ceiling(c))
 	}
-	files, err := s.lab.clone.files()
+	files, err := s.stage.clone.Files()
 	if err != nil {
 		return "", err
 	}
-	more, err := edit(files, nodewrightsFile, "  - gpu-tuning.yaml\n", "  - gpu-tuning.yaml\n  - gpu-kernel.yaml\n")
+	more, err := lab.Edit(files, nodewrightsFile, "  - gpu-tuning.yaml\n", "  - gpu-tuning.yaml\n  - gpu-kernel.yaml\n")
 	if err != nil {
 		return "", err
 	}
-	return s.lab.clone.push(ctx, "Turn on the IOMMU pass-through", more)
+	return s.stage.clone.Push(ctx, "Turn on the IOMMU pass-through", more)
 }
 
 // ceiling counts for itself what a compartment allows.
@@ -243,8 +244,8 @@ func ceiling(c nwv1.Compartment) int {
 		return int(*c.Budget.Count)
 	}
 	for _, t := range tiers {
-		if t.name == c.Name {
-			return max(1, t.count*int(*c.Budget.Percent)/100)
+		if t.Name == c.Name {
+			return max(1, t.Count*int(*c.Budget.Percent)/100)
 		}
 	}
 	return 0
@@ -255,24 +256,24 @@ func (s *story) pushTypo(ctx context.Context) (string, error) {
 }
 
 func (s *story) pushBroken(ctx context.Context) (string, error) {
-	return s.pushEdit(ctx, "Raise the kernel arguments, spelled right", "  verison: 1.1.6", "  version: "+brokenVersion)
+	return s.pushEdit(ctx, "Raise the kernel arguments, spelled right", "  verison: 1.1.6", "  version: "+lab.BrokenVersion)
 }
 
 // pushEdit replaces one piece of the kernel arguments' package.
 func (s *story) pushEdit(ctx context.Context, message, old, replacement string) (string, error) {
-	files, err := s.lab.clone.files()
+	files, err := s.stage.clone.Files()
 	if err != nil {
 		return "", err
 	}
-	changed, err := edit(files, kernelFile, old, replacement)
+	changed, err := lab.Edit(files, kernelFile, old, replacement)
 	if err != nil {
 		return "", err
 	}
-	return s.lab.clone.push(ctx, message, changed)
+	return s.stage.clone.Push(ctx, message, changed)
 }
 
 func (s *story) pushRevert(ctx context.Context) (string, error) {
-	return s.lab.clone.revert(ctx, 2, "Revert \"Raise the kernel arguments\"")
+	return s.stage.clone.Revert(ctx, 2, "Revert \"Raise the kernel arguments\"")
 }
 
 // endTrainingWhenItIsWaitedFor lets the training run finish only after every other node is done and the reconciler
@@ -280,7 +281,7 @@ func (s *story) pushRevert(ctx context.Context) (string, error) {
 func (s *story) endTrainingWhenItIsWaitedFor(ctx context.Context, commit string) error {
 	for {
 		nw := &nwv1.NodeWright{}
-		if err := s.lab.client.Get(ctx, types.NamespacedName{Name: kernel}, nw); client.IgnoreNotFound(err) != nil {
+		if err := s.stage.Client.Get(ctx, types.NamespacedName{Name: lab.Kernel}, nw); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		waits := slices.IndexFunc(nw.Status.Reasons, func(r nwv1.ReasonCount) bool { return r.Reason == "ProtectedPod" })
@@ -297,55 +298,55 @@ func (s *story) endTrainingWhenItIsWaitedFor(ctx context.Context, commit string)
 }
 
 func (s *story) endTraining(ctx context.Context, commit string) error {
-	if all := s.lab.clone.statuses(ctx, commit); len(all) > 0 && all[len(all)-1].State == "success" {
+	if all := s.stage.clone.Statuses(ctx, commit); len(all) > 0 && all[len(all)-1].State == "success" {
 		return fmt.Errorf("success was reported while a node waited for the training pod")
 	}
 	p := &corev1.Pod{}
-	key := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: trainingPod}
-	if err := s.lab.client.Get(ctx, key, p); err != nil {
+	key := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: lab.TrainingPod}
+	if err := s.stage.Client.Get(ctx, key, p); err != nil {
 		return err
 	}
-	s.lab.witness.end(p.UID)
+	s.stage.witness.end(p.UID)
 	s.screen.say("the training run ends by itself; its node may be rebooted now")
-	return s.lab.client.Delete(ctx, p)
+	return s.stage.Client.Delete(ctx, p)
 }
 
 func (s *story) allComplete(nodeWright string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		nw := &nwv1.NodeWright{}
-		if err := s.lab.client.Get(ctx, types.NamespacedName{Name: nodeWright}, nw); err != nil {
+		if err := s.stage.Client.Get(ctx, types.NamespacedName{Name: nodeWright}, nw); err != nil {
 			return err
 		}
 		ready := meta.FindStatusCondition(nw.Status.Conditions, "Ready")
 		if nw.Status.Status != nwv1.StatusComplete || ready == nil || ready.Status != metav1.ConditionTrue {
 			return fmt.Errorf("NodeWright %s is %s, want complete and Ready", nodeWright, nw.Status.Status)
 		}
-		return s.lab.noneCordoned(ctx)
+		return s.stage.noneCordoned(ctx)
 	}
 }
 
 func (s *story) rebootedAll(ctx context.Context) error {
-	if err := s.allComplete(kernel)(ctx); err != nil {
+	if err := s.allComplete(lab.Kernel)(ctx); err != nil {
 		return err
 	}
 	for _, t := range tiers {
-		if s.lab.witness.mostAtOnce(t.name) == 0 {
-			return fmt.Errorf("nobody saw a node of tier %s at work", t.name)
+		if s.stage.witness.mostAtOnce(t.Name) == 0 {
+			return fmt.Errorf("nobody saw a node of tier %s at work", t.Name)
 		}
 	}
 	return nil
 }
 
 func (s *story) nothingChanged(ctx context.Context) error {
-	if err := s.lab.noneCordoned(ctx); err != nil {
+	if err := s.stage.noneCordoned(ctx); err != nil {
 		return err
 	}
-	return s.allComplete(kernel)(ctx)
+	return s.allComplete(lab.Kernel)(ctx)
 }
 
 func (s *story) halted(ctx context.Context) error {
 	nw := &nwv1.NodeWright{}
-	if err := s.lab.client.Get(ctx, types.NamespacedName{Name: kernel}, nw); err != nil {
+	if err := s.stage.Client.Get(ctx, types.NamespacedName{Name: lab.Kernel}, nw); err != nil {
 		return err
 	}
 	halts := 0
@@ -355,7 +356,7 @@ func (s *story) halted(ctx context.Context) error {
 		}
 	}
 	if halts == 0 {
-		return fmt.Errorf("no compartment of %s is halted", kernel)
+		return fmt.Errorf("no compartment of %s is halted", lab.Kernel)
 	}
 	s.screen.say("%d compartments halted after their first batch; %d nodes failed, the others still run the old version", halts, nw.Status.NodesFailed)
 	return nil

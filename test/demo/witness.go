@@ -18,10 +18,8 @@ import (
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/noderecord"
 	"github.com/fleetwright/fleetwright/test/cluster"
+	"github.com/fleetwright/fleetwright/test/lab"
 )
-
-// protectedLabel is what the example repository protects.
-const protectedLabel, protectedValue = "workload", "training"
 
 // witness watches nodes and pods by itself and remembers every breach of a promise.
 type witness struct {
@@ -90,8 +88,8 @@ func (w *witness) busyIn(tier string) []string {
 		if n.Labels["tier"] != tier {
 			continue
 		}
-		_, owned := n.Annotations[nwv1.CordonKey(kernel)]
-		rec, found, err := noderecord.Decode(n.Annotations[fleetv1.RecordKey(kernel)], n.UID)
+		_, owned := n.Annotations[nwv1.CordonKey(lab.Kernel)]
+		rec, found, err := noderecord.Decode(n.Annotations[fleetv1.RecordKey(lab.Kernel)], n.UID)
 		if owned || err == nil && found && rec.IsOpen() {
 			busy = append(busy, name)
 		}
@@ -101,7 +99,7 @@ func (w *witness) busyIn(tier string) []string {
 
 func (w *witness) seePod(o any) {
 	p, ok := o.(*corev1.Pod)
-	if !ok || p.Labels[protectedLabel] != protectedValue {
+	if !ok || p.Labels[lab.ProtectedLabel] != lab.ProtectedValue {
 		return
 	}
 	w.mu.Lock()
@@ -134,7 +132,7 @@ func (w *witness) verdict() error {
 		errs = append(errs, err)
 	}
 	for _, e := range evictions {
-		if strings.HasPrefix(e.Name, trainingPod) {
+		if strings.HasPrefix(e.Name, lab.TrainingPod) {
 			errs = append(errs, fmt.Errorf("an eviction of the protected pod %s/%s was asked for", e.Namespace, e.Name))
 		}
 	}

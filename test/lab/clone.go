@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"context"
@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// clone is the work tree of the person who changes the fleet.
-type clone struct {
+// Clone is the work tree of the person who changes the fleet.
+type Clone struct {
 	dir string
 	url string
 }
 
-// status is one line of a commit's note.
-type status struct {
+// Status is one line of a commit's note.
+type Status struct {
 	Context     string `json:"context"`
 	State       string `json:"state"`
 	Description string `json:"description"`
 }
 
-// newClone makes a work tree with the files, not yet committed.
-func newClone(ctx context.Context, dir, url string, files map[string]string) (*clone, error) {
-	c := &clone{dir: dir, url: url}
+// NewClone makes a work tree with the files, not yet committed.
+func NewClone(ctx context.Context, dir, url string, files map[string]string) (*Clone, error) {
+	c := &Clone{dir: dir, url: url}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make clone: %w", err)
 	}
@@ -42,7 +42,7 @@ func newClone(ctx context.Context, dir, url string, files map[string]string) (*c
 	return c, c.write(files)
 }
 
-func (c *clone) write(files map[string]string) error {
+func (c *Clone) write(files map[string]string) error {
 	for name, content := range files {
 		path := filepath.Join(c.dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -55,9 +55,9 @@ func (c *clone) write(files map[string]string) error {
 	return nil
 }
 
-// files reads the work tree back.
-func (c *clone) files() (map[string]string, error) {
-	files, err := readRepository(c.dir)
+// Files reads the work tree back.
+func (c *Clone) Files() (map[string]string, error) {
+	files, err := ReadRepository(c.dir)
 	for name := range files {
 		if strings.HasPrefix(name, ".git/") {
 			delete(files, name)
@@ -66,8 +66,8 @@ func (c *clone) files() (map[string]string, error) {
 	return files, err
 }
 
-// push commits the changed files and pushes them; it returns the commit.
-func (c *clone) push(ctx context.Context, message string, changed map[string]string) (string, error) {
+// Push commits the changed files and pushes them; it returns the commit.
+func (c *Clone) Push(ctx context.Context, message string, changed map[string]string) (string, error) {
 	if err := c.write(changed); err != nil {
 		return "", err
 	}
@@ -80,8 +80,8 @@ func (c *clone) push(ctx context.Context, message string, changed map[string]str
 	return c.pushHead(ctx)
 }
 
-// revert takes back the newest n commits in one commit and pushes it.
-func (c *clone) revert(ctx context.Context, n int, message string) (string, error) {
+// Revert takes back the newest n commits in one commit and pushes it.
+func (c *Clone) Revert(ctx context.Context, n int, message string) (string, error) {
 	if _, err := c.git(ctx, "revert", "--no-commit", fmt.Sprintf("HEAD~%d..HEAD", n)); err != nil {
 		return "", err
 	}
@@ -91,15 +91,15 @@ func (c *clone) revert(ctx context.Context, n int, message string) (string, erro
 	return c.pushHead(ctx)
 }
 
-func (c *clone) pushHead(ctx context.Context) (string, error) {
+func (c *Clone) pushHead(ctx context.Context) (string, error) {
 	if _, err := c.git(ctx, "push", "--quiet", "origin", "main"); err != nil {
 		return "", err
 	}
 	return c.git(ctx, "rev-parse", "HEAD")
 }
 
-// statuses reads the statuses of a commit back from the server; none if there is no note yet.
-func (c *clone) statuses(ctx context.Context, commit string) []status {
+// Statuses reads the statuses of a commit back from the server; none if there is no note yet.
+func (c *Clone) Statuses(ctx context.Context, commit string) []Status {
 	if _, err := c.git(ctx, "fetch", "--quiet", "origin", "+refs/notes/fleetwright:refs/notes/fleetwright"); err != nil {
 		return nil
 	}
@@ -107,9 +107,9 @@ func (c *clone) statuses(ctx context.Context, commit string) []status {
 	if err != nil {
 		return nil
 	}
-	var out []status
+	var out []Status
 	for _, line := range strings.Split(note, "\n") {
-		var s status
+		var s Status
 		if json.Unmarshal([]byte(line), &s) == nil {
 			out = append(out, s)
 		}
@@ -117,7 +117,7 @@ func (c *clone) statuses(ctx context.Context, commit string) []status {
 	return out
 }
 
-func (c *clone) git(ctx context.Context, args ...string) (string, error) {
+func (c *Clone) git(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0")

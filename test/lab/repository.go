@@ -1,4 +1,4 @@
-package main
+package lab
 
 import (
 	"fmt"
@@ -8,11 +8,8 @@ import (
 	"strings"
 )
 
-// overlayPath is the overlay that the demo's cluster follows.
-const overlayPath = "overlays/us-east-1"
-
-// readRepository reads every file of the example repository.
-func readRepository(dir string) (map[string]string, error) {
+// ReadRepository reads every file of a directory, by its path below it with slashes.
+func ReadRepository(dir string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -30,13 +27,13 @@ func readRepository(dir string) (map[string]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the example repository: %w", err)
+		return nil, fmt.Errorf("read repository: %w", err)
 	}
 	return files, nil
 }
 
-// edit replaces a piece of a file; that the piece is there is part of the story.
-func edit(files map[string]string, path, old, replacement string) (map[string]string, error) {
+// Edit replaces a piece of a file, and fails if the piece is not there: stories depend on it.
+func Edit(files map[string]string, path, old, replacement string) (map[string]string, error) {
 	if !strings.Contains(files[path], old) {
 		return nil, fmt.Errorf("edit %s: it does not contain %q", path, old)
 	}
