@@ -173,7 +173,7 @@ var homes = map[string][]string{
 	"pgregory.net/rapid":                     {},
 	"github.com/stretchr/testify":            {},
 	"github.com/spf13/cobra":                 {"cmd"},
-	"os/exec":                                {"pkg/adapter/host", "pkg/agent", "cmd"},
+	"os/exec":                                {"pkg/adapter/host", "pkg/adapter/sandbox", "pkg/agent", "cmd"},
 	"sigs.k8s.io/controller-runtime":         {"pkg/adapter/cluster", "pkg/apis", "reconciler", "cmd"},
 	"github.com/google/go-containerregistry": {"pkg/adapter/oci", "cmd"},
 }
