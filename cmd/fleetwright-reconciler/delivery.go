@@ -11,6 +11,6 @@ import (
 )
 
 // addDelivery wires the delivery half: git, overlay, manifest, apply and forges around the loop over Fleets.
-func addDelivery(_ context.Context, m manager.Manager, _ options, _ *slog.Logger) error {
-	return delivery.Add(m, delivery.Options{Registry: metrics.Registry})
+func addDelivery(_ context.Context, m manager.Manager, o options, _ *slog.Logger) error {
+	return delivery.Add(m, delivery.Options{Registry: metrics.Registry, AllowInsecureHTTP: o.insecureHTTP})
 }

@@ -41,6 +41,7 @@ type options struct {
 	webhookAddress   string
 	leaderElection   bool
 	adoptCRDs        bool
+	insecureHTTP     bool
 	leaseDuration    time.Duration
 	logLevel         slog.Level
 }
@@ -70,6 +71,7 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	f.StringVar(&o.webhookAddress, "webhook-address", "", "address for push notifications of forges; empty is off")
 	f.BoolVar(&o.leaderElection, "leader-election", true, "act only while holding the lease "+fleetv1.LeaseName)
 	f.BoolVar(&o.adoptCRDs, "adopt-crds", false, "act although CRDs are older than this version and drop fields that it knows")
+	f.BoolVar(&o.insecureHTTP, "allow-insecure-http", false, "send credentials of Fleets over http without TLS; for tests on one machine")
 	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second, "how long another process waits after a leader that died without a word, at least 3s")
 	f.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	if err := f.Parse(args); err != nil {
