@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,8 @@ const maxPush = 256 << 20
 type Options struct {
 	// TLS serves HTTPS with a certificate of a CA made for this server; see Server.CA.
 	TLS bool
+	// ClientCertificate demands one that this server's CA signed; see Server.ClientCertificate. It needs TLS.
+	ClientCertificate bool
 	// Username and Password are demanded as HTTP basic authentication where Username is set.
 	Username, Password string
 	// BearerToken is demanded as `Authorization: Bearer` where set.
@@ -45,6 +48,7 @@ type Server struct {
 	home     string // an empty HOME, so that no configuration of this machine is read
 	options  Options
 	ca       []byte
+	client   [2][]byte
 	http     *http.Server
 	listener net.Listener
 	ssh      *sshServer
@@ -128,6 +132,9 @@ func (s *Server) Path(repo string) string {
 // CA is the PEM certificate that vouches for an HTTPS server.
 func (s *Server) CA() []byte { return s.ca }
 
+// ClientCertificate is a certificate that the server's CA signed for a client, and its key, in PEM form.
+func (s *Server) ClientCertificate() (certificate, key []byte) { return s.client[0], s.client[1] }
+
 // Requests returns the request log since the last ResetRequests.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
@@ -175,11 +182,17 @@ func (s *Server) serve() error {
 		go func() { _ = s.http.Serve(s.listener) }() // ends with Close
 		return nil
 	}
-	authority, config, err := newAuthority()
+	authority, err := newAuthority()
 	if err != nil {
 		return errors.Join(err, s.listener.Close())
 	}
-	s.ca, s.http.TLSConfig = authority, config
+	s.ca, s.http.TLSConfig = authority.certificate, authority.config
+	if s.client[0], s.client[1], err = authority.clientCertificate(); err != nil {
+		return errors.Join(err, s.listener.Close())
+	}
+	if s.options.ClientCertificate {
+		authority.config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
 	go func() { _ = s.http.ServeTLS(s.listener, "", "") }()
 	return nil
 }

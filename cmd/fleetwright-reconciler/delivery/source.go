@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/git"
+	"github.com/fleetwright/fleetwright/pkg/adapter/githubapp"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 	"github.com/fleetwright/fleetwright/reconciler"
@@ -18,6 +22,7 @@ import (
 // source is the git adapter as the reconciler wants it.
 type source struct {
 	secrets         secrets
+	apps            *githubapp.Tokens
 	insecure, local bool
 }
 
@@ -27,9 +32,9 @@ func (s source) Resolve(ctx context.Context, fleet *fleetv1.Fleet) (reconciler.R
 	if err != nil {
 		return reconciler.Revision{}, err
 	}
-	revision, err := git.Resolve(ctx, from)
+	revision, err := git.Resolve(ctx, from.Source)
 	if err != nil {
-		return reconciler.Revision{}, gitFailure(err)
+		return reconciler.Revision{}, from.failure(err)
 	}
 	return reconciler.Revision{Name: revision.String(), Short: revision.Ref, Commit: revision.Commit, Ref: revision.FullName}, nil
 }
@@ -40,17 +45,43 @@ func (s source) Fetch(ctx context.Context, fleet *fleetv1.Fleet, revision reconc
 	if err != nil {
 		return nil, err
 	}
-	tree, err := git.Fetch(ctx, from, git.Revision{Ref: revision.Short, Commit: revision.Commit, FullName: revision.Ref})
+	tree, err := git.Fetch(ctx, from.Source, git.Revision{Ref: revision.Short, Commit: revision.Commit, FullName: revision.Ref})
 	if err != nil {
-		return nil, gitFailure(err)
+		return nil, from.failure(err)
 	}
 	return tree, nil
 }
 
-func (s source) of(ctx context.Context, fleet *fleetv1.Fleet) (git.Source, error) {
+// opened is a source with its credentials.
+type opened struct {
+	git.Source
+	app *githubapp.App // whose token opens it
+	s   source
+}
+
+// failure drops a token that was refused, so that the next attempt asks for a new one.
+func (o opened) failure(err error) error {
+	var failed *git.Error
+	if o.app != nil && errors.As(err, &failed) && failed.Reason == git.ReasonAuthenticationFailed {
+		o.s.apps.Forget(*o.app)
+	}
+	return gitFailure(err)
+}
+
+// of reads what the Fleet's source names. Its errors are ready to be reported.
+func (s source) of(ctx context.Context, fleet *fleetv1.Fleet) (opened, error) {
 	spec := fleet.Spec.Source
-	out := git.Source{
+	out := opened{s: s, Source: git.Source{
 		URL: spec.URL, Ref: refOf(spec.Ref), Timeout: fleet.Spec.Timeout.Duration, AllowInsecureHTTP: s.insecure, AllowLocal: s.local,
+	}}
+	if spec.ProxySecretRef != nil {
+		data, err := s.secrets.read(ctx, fleet.Namespace, spec.ProxySecretRef.Name)
+		if err != nil {
+			return out, err
+		}
+		if out.Proxy, err = git.ProxyFromSecret(data); err != nil {
+			return out, gitFailure(err)
+		}
 	}
 	if spec.SecretRef == nil {
 		return out, nil
@@ -59,10 +90,41 @@ func (s source) of(ctx context.Context, fleet *fleetv1.Fleet) (git.Source, error
 	if err != nil {
 		return out, err
 	}
+	if githubapp.Is(data) {
+		if data, out.app, err = s.exchange(ctx, out.Source, data); err != nil {
+			return out, gitFailure(err)
+		}
+	}
 	if out.Auth, err = git.AuthFromSecret(data, spec.URL); err != nil {
 		return out, gitFailure(err)
 	}
 	return out, nil
+}
+
+// exchange replaces the key of a GitHub App by a token of its installation, for the host that the App is of and for no other.
+func (s source) exchange(ctx context.Context, from git.Source, data map[string][]byte) (map[string][]byte, *githubapp.App, error) {
+	app, err := githubapp.FromSecret(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if u, err := url.Parse(from.URL); err != nil || !strings.EqualFold(u.Hostname(), app.Host()) || u.Scheme == "ssh" {
+		return nil, nil, &githubapp.Error{Reason: githubapp.ReasonInvalidSecret, Message: fmt.Sprintf(
+			"the Secret of secretRef is of a GitHub App, whose token is for https://%s and no other server; check the url and %s",
+			app.Host(), githubapp.KeyBaseURL)}
+	}
+	transport, err := git.APITransport(from, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer transport.CloseIdleConnections()
+	token, err := s.apps.Token(ctx, app, transport)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := maps.Clone(data)
+	out["username"], out["password"] = []byte(githubapp.User), []byte(token)
+	delete(out, "bearerToken")
+	return out, &app, nil
 }
 
 func refOf(ref *fleetv1.GitRef) git.Ref {
@@ -81,10 +143,14 @@ var stalled = map[git.Reason]bool{
 
 func gitFailure(err error) error {
 	var failed *git.Error
-	if !errors.As(err, &failed) {
-		return err
+	var app *githubapp.Error
+	switch {
+	case errors.As(err, &failed):
+		return &report.Failure{Reason: string(failed.Reason), Message: report.Redact(failed.Message), Stalled: stalled[failed.Reason]}
+	case errors.As(err, &app):
+		return &report.Failure{Reason: string(app.Reason), Message: report.Redact(app.Message), Stalled: stalled[git.Reason(app.Reason)]}
 	}
-	return &report.Failure{Reason: string(failed.Reason), Message: report.Redact(failed.Message), Stalled: stalled[failed.Reason]}
+	return err
 }
 
 // secrets reads Secrets one by one: the roles allow nothing else, and nothing of them stays in memory.

@@ -12,6 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/cmd/fleetwright-reconciler/internal/forges"
 	"github.com/fleetwright/fleetwright/pkg/adapter/cluster"
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge"
+	"github.com/fleetwright/fleetwright/pkg/adapter/githubapp"
 	"github.com/fleetwright/fleetwright/pkg/adapter/manifest"
 	"github.com/fleetwright/fleetwright/reconciler"
 )
@@ -37,6 +38,7 @@ func Add(m manager.Manager, o Options) error {
 		return fmt.Errorf("read schemas: %w", err)
 	}
 	credentials := secrets{m.GetAPIReader()}
+	apps := &githubapp.Tokens{Now: time.Now, AllowInsecureHTTP: o.AllowInsecureHTTP}
 	recorder := m.GetEventRecorder("fleetwright")
 	statuses := newStatuses(forges.New(forges.Options{
 		Secrets: credentials.read, AllowInsecureHTTP: o.AllowInsecureHTTP, AllowLocal: o.AllowLocal,
@@ -46,7 +48,7 @@ func Add(m manager.Manager, o Options) error {
 	}
 	loop := &reconciler.Delivery{
 		Client: m.GetClient(), Reader: m.GetAPIReader(),
-		Source:   source{secrets: credentials, insecure: o.AllowInsecureHTTP, local: o.AllowLocal},
+		Source:   source{secrets: credentials, apps: apps, insecure: o.AllowInsecureHTTP, local: o.AllowLocal},
 		Renderer: renderer{validator: validator, reader: m.GetClient()},
 		Applier:  cluster.NewApplier(m.GetAPIReader(), m.GetClient()),
 		Statuses: statuses, Events: recorder, Metrics: reconciler.NewDeliveryMetrics(o.Registry),

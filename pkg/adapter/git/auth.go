@@ -1,6 +1,7 @@
 package git
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"net/url"
@@ -14,6 +15,7 @@ type Auth struct {
 	username, password string
 	bearer             string
 	ca                 []byte
+	client             *tls.Certificate
 	signer             ssh.Signer
 	hosts              *hostKeys
 }
@@ -25,7 +27,7 @@ func (a Auth) String() string { return "Auth(" + a.kind() + ")" }
 func (a Auth) GoString() string { return a.String() }
 
 func (a Auth) empty() bool {
-	return a.username == "" && a.password == "" && a.bearer == "" && a.signer == nil
+	return a.username == "" && a.password == "" && a.bearer == "" && a.signer == nil && a.client == nil
 }
 
 func (a Auth) kind() string {
@@ -34,14 +36,16 @@ func (a Auth) kind() string {
 		return "identity"
 	case a.bearer != "":
 		return "bearerToken"
-	case !a.empty():
+	case a.username != "":
 		return "username and password"
+	case a.client != nil:
+		return "client certificate"
 	}
 	return "none"
 }
 
 // AuthFromSecret reads a Secret's data with Flux's key names: username and password, or bearerToken, with ca.crt (also
-// caFile) for https; identity, optionally identity.pub and password (its passphrase), and known_hosts for ssh. An error is an
+// caFile), and tls.crt and tls.key (also certFile and keyFile) for https; identity, optionally identity.pub and password (its passphrase), and known_hosts for ssh. An error is an
 // *Error with ReasonInvalidSecret that names keys and never holds a value.
 func AuthFromSecret(data map[string][]byte, rawURL string) (Auth, error) {
 	if isSSH(rawURL) {
@@ -59,10 +63,11 @@ func isSSH(rawURL string) bool {
 }
 
 func httpAuth(data map[string][]byte) (Auth, error) {
-	auth := Auth{
-		username: text(data["username"]), password: text(data["password"]),
-		bearer: text(data["bearerToken"]), ca: firstOf(data, "ca.crt", "caFile"),
+	auth, err := certificates(data)
+	if err != nil {
+		return Auth{}, err
 	}
+	auth.username, auth.password, auth.bearer = text(data["username"]), text(data["password"]), text(data["bearerToken"])
 	switch {
 	case auth.bearer != "" && auth.username != "":
 		return Auth{}, invalid("has both bearerToken and username; keep one")
@@ -70,13 +75,33 @@ func httpAuth(data map[string][]byte) (Auth, error) {
 		return Auth{}, invalid("has password without username")
 	case auth.username != "" && auth.password == "":
 		return Auth{}, invalid("has username without password")
-	case auth.ca != nil && !x509.NewCertPool().AppendCertsFromPEM(auth.ca):
-		return Auth{}, invalid("has a ca.crt that holds no PEM certificate")
 	case auth.empty() && auth.ca == nil && len(data["identity"]) > 0:
 		return Auth{}, invalid("has identity, which is for ssh, but the url is not ssh; add username and password, or bearerToken")
 	case auth.empty() && auth.ca == nil:
-		return Auth{}, invalid("has none of the keys username and password, bearerToken, ca.crt")
+		return Auth{}, invalid("has none of the keys username and password, bearerToken, tls.crt and tls.key, ca.crt")
 	}
+	return auth, nil
+}
+
+// certificates are the parts of a Secret that TLS needs, whatever the login is.
+func certificates(data map[string][]byte) (Auth, error) {
+	auth := Auth{ca: firstOf(data, "ca.crt", "caFile")}
+	cert, key := firstOf(data, "tls.crt", "certFile"), firstOf(data, "tls.key", "keyFile")
+	switch {
+	case auth.ca != nil && !x509.NewCertPool().AppendCertsFromPEM(auth.ca):
+		return Auth{}, invalid("has a ca.crt that holds no PEM certificate")
+	case cert == nil && key == nil:
+		return auth, nil
+	case key == nil:
+		return Auth{}, invalid("has tls.crt without tls.key")
+	case cert == nil:
+		return Auth{}, invalid("has tls.key without tls.crt")
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return Auth{}, invalid("has a tls.crt and a tls.key that are not a certificate in PEM form and its private key")
+	}
+	auth.client = &pair
 	return auth, nil
 }
 

@@ -232,11 +232,14 @@ func TestAuthFromSecretRefuses(t *testing.T) {
 		data    map[string]string
 		problem string
 	}{
-		"nothing": {https, nil, "has none of the keys username and password, bearerToken, ca.crt"},
-		"user":    {https, map[string]string{"username": "u"}, "has username without password"},
-		"pass":    {https, map[string]string{"password": "s3cret"}, "has password without username"},
-		"both":    {https, map[string]string{"username": "u", "password": "s3cret", "bearerToken": "s3cret"}, "has both bearerToken and username; keep one"},
-		"bad CA":  {https, map[string]string{"ca.crt": "s3cret"}, "has a ca.crt that holds no PEM certificate"},
+		"nothing":    {https, nil, "has none of the keys username and password, bearerToken, tls.crt and tls.key, ca.crt"},
+		"user":       {https, map[string]string{"username": "u"}, "has username without password"},
+		"pass":       {https, map[string]string{"password": "s3cret"}, "has password without username"},
+		"both":       {https, map[string]string{"username": "u", "password": "s3cret", "bearerToken": "s3cret"}, "has both bearerToken and username; keep one"},
+		"bad CA":     {https, map[string]string{"ca.crt": "s3cret"}, "has a ca.crt that holds no PEM certificate"},
+		"cert alone": {https, map[string]string{"tls.crt": "s3cret"}, "has tls.crt without tls.key"},
+		"key alone":  {https, map[string]string{"tls.key": "s3cret"}, "has tls.key without tls.crt"},
+		"bad pair":   {https, map[string]string{"tls.crt": "s3cret", "tls.key": "s3cret"}, "has a tls.crt and a tls.key that are not a certificate in PEM form and its private key"},
 		"wrong kind": {https, map[string]string{"identity": string(identity)},
 			"has identity, which is for ssh, but the url is not ssh; add username and password, or bearerToken"},
 		"no identity": {secure, map[string]string{"known_hosts": "x"}, "has no key identity, which ssh needs: a private key in PEM or OpenSSH form"},

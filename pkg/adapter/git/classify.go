@@ -39,6 +39,20 @@ var causes = []cause{
 	{isAny(transport.ErrRepositoryNotFound), func(r *remote, _ error) *Error {
 		return failure(ReasonRepositoryNotFound, "%s does not know this repository, or the credentials may not read it", r.name)
 	}},
+	{isAny(errProxyAuth), func(r *remote, _ error) *Error {
+		return failure(ReasonAuthenticationFailed, "%s refused its credentials (username and password of the Secret of proxySecretRef)", r.proxy())
+	}},
+	{isProxyRefusal, func(r *remote, err error) *Error {
+		var refusal *proxyRefusal
+		errors.As(err, &refusal)
+		return failure(ReasonUnreachable, "%s does not connect to %s (HTTP status %d)", r.proxy(), r.name, refusal.status)
+	}},
+	{says("tls: certificate required"), func(r *remote, _ error) *Error {
+		return failure(ReasonAuthenticationFailed, "%s wants a client certificate; put tls.crt and tls.key into the Secret", r.name)
+	}},
+	{says("remote error: tls: "), func(r *remote, _ error) *Error {
+		return failure(ReasonAuthenticationFailed, "%s refused the TLS connection%s", r.name, r.withClientCertificate())
+	}},
 	{isCertificate, func(r *remote, _ error) *Error {
 		return failure(ReasonCertificateUnknown,
 			"the certificate of %s is not trusted; put the CA that signed it into ca.crt of the Secret", r.name)
@@ -55,6 +69,9 @@ var causes = []cause{
 	}},
 	{isAny(context.Canceled), func(r *remote, _ error) *Error {
 		return failure(ReasonCanceled, "reading %s was canceled, while %s", r.name, r.stage())
+	}},
+	{isProxyDial, func(r *remote, err error) *Error {
+		return failure(ReasonUnreachable, "cannot reach %s on the way to %s: %s", r.proxy(), r.name, rootText(err))
 	}},
 	{isNetwork, func(r *remote, err error) *Error {
 		return failure(ReasonUnreachable, "cannot reach %s, while %s: %s", r.name, r.stage(), rootText(err))
@@ -160,6 +177,19 @@ func isNetwork(err error) bool {
 	return errors.As(err, &op) || errors.As(err, &dns)
 }
 
+// isProxyDial recognizes that the proxy itself cannot be reached.
+func isProxyDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "proxyconnect"
+}
+
+func (r *remote) withClientCertificate() string {
+	if r.source.Auth.client == nil {
+		return ""
+	}
+	return "; does it trust the client certificate (tls.crt of the Secret)?"
+}
+
 func isStatus(err error) bool {
 	var status *githttp.Err
 	return errors.As(err, &status)
@@ -181,7 +211,10 @@ func rootText(err error) string {
 		return dns.Err
 	}
 	var op *net.OpError
-	if errors.As(err, &op) {
+	for err != nil && errors.As(err, &op) {
+		err = op.Err
+	}
+	if op != nil {
 		return op.Err.Error()
 	}
 	return "network error"

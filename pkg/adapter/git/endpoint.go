@@ -24,7 +24,7 @@ type endpoint struct {
 // parseURL understands a URL. Its errors show no more of it than scheme and host, because people paste passwords into URLs.
 func parseURL(source Source) (endpoint, error) {
 	if m := scpLike.FindStringSubmatch(source.URL); m != nil {
-		return endpoint{scheme: "ssh", user: m[1], host: strings.Trim(m[2], "[]"), path: m[3]}, nil
+		return throughProxy(source, endpoint{scheme: "ssh", user: m[1], host: strings.Trim(m[2], "[]"), path: m[3]})
 	}
 	if isPath(source.URL) {
 		return localEndpoint(source, source.URL)
@@ -53,6 +53,14 @@ func remoteEndpoint(source Source, u *url.URL) (endpoint, error) {
 		return e, failure(ReasonInsecureURL, "credentials for %s would go over http without TLS; use https", e.host)
 	case u.RawQuery != "" || u.Fragment != "":
 		return e, failure(ReasonUnsupportedURL, "the source's url for %s has a query or a fragment; remove it", e.host)
+	}
+	return throughProxy(source, e)
+}
+
+// throughProxy refuses what a proxy cannot carry, rather than to go around it.
+func throughProxy(source Source, e endpoint) (endpoint, error) {
+	if e.scheme == "ssh" && source.Proxy.url != nil {
+		return e, failure(ReasonUnsupportedURL, "the proxy of proxySecretRef carries https, not ssh; use the https url of the repository, or no proxy")
 	}
 	return e, nil
 }

@@ -15,14 +15,9 @@ import (
 // openHTTP prepares a session; nothing is sent yet. Redirects are followed for the first request only, never from https to
 // http, and credentials stay behind when one leaves the origin (scheme, host and port).
 func (r *remote) openHTTP() (session, error) {
-	pool, err := r.certificates()
+	base, err := transportFor(r.source)
 	if err != nil {
 		return nil, err
-	}
-	base := &http.Transport{
-		Proxy:             http.ProxyFromEnvironment,
-		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2: true,
 	}
 	client := githttp.NewClientWithOptions(&http.Client{Transport: &meteredTransport{remote: r, next: base}},
 		&githttp.ClientOptions{RedirectPolicy: githttp.FollowInitialRedirects})
@@ -34,15 +29,40 @@ func (r *remote) openHTTP() (session, error) {
 	return &httpSession{session: s, transport: base}, nil
 }
 
-func (r *remote) certificates() (*x509.CertPool, error) {
-	if r.source.Auth.ca == nil {
+// transportFor knows the proxy, the authorities to trust and the certificate to show.
+func transportFor(source Source) (*http.Transport, error) {
+	pool, err := source.Auth.authorities()
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	if source.Auth.client != nil {
+		config.Certificates = []tls.Certificate{*source.Auth.client}
+	}
+	return &http.Transport{
+		Proxy: source.Proxy.choose(), OnProxyConnectResponse: refusedByProxy, TLSClientConfig: config, ForceAttemptHTTP2: true,
+	}, nil
+}
+
+// APITransport speaks with the HTTP API that belongs to a source's server, through the source's proxy, with ca.crt, tls.crt and
+// tls.key of its Secret's data. The caller closes idle connections. The error is an *Error.
+func APITransport(source Source, data map[string][]byte) (*http.Transport, error) {
+	var err error
+	if source.Auth, err = certificates(data); err != nil {
+		return nil, err
+	}
+	return transportFor(source)
+}
+
+func (a Auth) authorities() (*x509.CertPool, error) {
+	if a.ca == nil {
 		return nil, nil // the system's
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // an image without certificates still has ca.crt
 	}
-	if !pool.AppendCertsFromPEM(r.source.Auth.ca) {
+	if !pool.AppendCertsFromPEM(a.ca) {
 		return nil, invalid("has a ca.crt that holds no PEM certificate")
 	}
 	return pool, nil
@@ -82,18 +102,27 @@ type meteredTransport struct {
 }
 
 func (t *meteredTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	trace := &httptrace.ClientTrace{
-		DNSStart:          func(httptrace.DNSStartInfo) { t.remote.enter("looking up the host") },
-		ConnectStart:      func(string, string) { t.remote.enter("connecting") },
-		TLSHandshakeStart: func() { t.remote.enter("agreeing on TLS") },
-		GotConn:           func(httptrace.GotConnInfo) { t.remote.enter(task(req)) },
-	}
+	trace := t.remote.dialTrace()
+	trace.GotConn = func(httptrace.GotConnInfo) { t.remote.enter(task(req)) }
 	res, err := t.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
 		return nil, err
 	}
+	if res.StatusCode == http.StatusProxyAuthRequired { // of a plain request; a CONNECT is answered to refusedByProxy
+		_ = res.Body.Close()
+		return nil, errProxyAuth
+	}
 	res.Body = &meteredBody{Reader: t.remote.meter.wrap(res.Body), Closer: res.Body}
 	return res, nil
+}
+
+// dialTrace notes how far a connection is.
+func (r *remote) dialTrace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		DNSStart:          func(httptrace.DNSStartInfo) { r.enter("looking up the host") },
+		ConnectStart:      func(string, string) { r.enter("connecting") },
+		TLSHandshakeStart: func() { r.enter("agreeing on TLS") },
+	}
 }
 
 type meteredBody struct {

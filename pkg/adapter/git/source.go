@@ -18,6 +18,8 @@ type Source struct {
 	Ref Ref
 	// Auth comes from AuthFromSecret; the zero value is anonymous.
 	Auth Auth
+	// Proxy for https and http. The zero value takes HTTPS_PROXY and HTTP_PROXY of the environment.
+	Proxy Proxy
 	// Timeout of Resolve and of Fetch. Default DefaultTimeout.
 	Timeout time.Duration
 	// Limits of a fetch and of its tree. Zero fields take the defaults.

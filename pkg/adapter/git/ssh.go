@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptrace"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
@@ -36,7 +37,7 @@ func (r *remote) openSSH(ctx context.Context) (session, error) {
 		return nil, err
 	}
 	address := r.endpoint.address()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	conn, err := new(net.Dialer).DialContext(httptrace.WithClientTrace(ctx, r.dialTrace()), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +70,13 @@ func (r *remote) sshConfig() (*ssh.ClientConfig, error) {
 	if user == "" {
 		user = "git"
 	}
+	known := auth.hosts.db.HostKeyCallback()
 	return &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(auth.signer)},
-		HostKeyCallback: auth.hosts.db.HostKeyCallback(), HostKeyAlgorithms: r.hostKeyTypes,
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(auth.signer)}, HostKeyAlgorithms: r.hostKeyTypes,
+		HostKeyCallback: func(host string, address net.Addr, key ssh.PublicKey) error {
+			defer r.enter("logging in")
+			return known(host, address, key)
+		},
 	}, nil
 }
 
