@@ -31,10 +31,11 @@ type Delivery struct {
 	Client client.Client
 	// Reader reads the API server itself: a decision about success must not be made from a cache. Required.
 	Reader client.Reader
-	// Source, Renderer, Applier and Statuses are the outside world. Required.
+	// Source, Renderer, Applier, Shown and Statuses are the outside world. Required.
 	Source   Source
 	Renderer Renderer
 	Applier  Applier
+	Shown    ShownStatuses
 	Statuses CommitStatuses
 	// Events goes to people. Required.
 	Events events.EventRecorder
@@ -67,8 +68,9 @@ type deliveryPass struct {
 	revision  Revision
 	tree      Tree
 	rendered  *rendering
-	fresh     bool   // rendered was made in this pass
-	leave     func() // the host, if the pass has entered it
+	fresh     bool      // rendered was made in this pass
+	again     time.Time // when time alone promotes the revision; zero: never
+	leave     func()    // the host, if the pass has entered it
 }
 
 // deliveryStep ends the pass by returning stop or an error. A *report.Failure is an outcome to report; any other error is a
@@ -91,11 +93,13 @@ func (r *Delivery) steps() []deliveryStep {
 		{"check suspension", r.stopIfSuspended},
 		{"check schedule", r.stopUnlessDue},
 		{"check support", r.refuseUnsupported},
+		{"check promotion", r.refusePromotion},
 		{"resolve", r.resolve},
 		{"announce", r.announce},
 		{"fetch", r.fetch},
 		{"build and validate", r.render},
 		{"judge", r.judge},
+		{"promote", r.promote},
 		{"apply", r.apply},
 		{"prune", r.prune},
 	}
@@ -213,6 +217,9 @@ func (r *Delivery) remember(p *deliveryPass, failure *report.Failure) {
 	}
 	interval, now := intervalOf(p.fleet), r.Now() // the pass may have taken long
 	p.memory.next = now.Add(interval)
+	if failure == nil && !p.again.IsZero() && p.again.Before(p.memory.next) {
+		p.memory.next = p.again
+	}
 	if failure == nil || failure.Stalled {
 		p.memory.retries = 0
 		return

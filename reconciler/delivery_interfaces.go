@@ -8,6 +8,7 @@ import (
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/finding"
+	"github.com/fleetwright/fleetwright/pkg/core/promotion"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
 
@@ -60,6 +61,12 @@ type Rendered struct {
 type Applier interface {
 	Apply(ctx context.Context, fleet *fleetv1.Fleet, revision string, objects []*unstructured.Unstructured) (report.Applied, error)
 	Prune(ctx context.Context, fleet *fleetv1.Fleet, entries []fleetv1.InventoryEntry) ([]report.Change, error)
+}
+
+// ShownStatuses reads what a forge shows on a commit, whoever wrote it. The error says in one sentence why it cannot be read,
+// free of credentials.
+type ShownStatuses interface {
+	Shown(ctx context.Context, fleet *fleetv1.Fleet, commit string) ([]promotion.Shown, error)
 }
 
 // CommitStatuses makes a forge show what is wanted. It returns at once; what cannot be written now is written later.

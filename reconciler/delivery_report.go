@@ -61,6 +61,7 @@ func (r *Delivery) view(p *deliveryPass) report.Delivery {
 		Attempted: status.LastAttemptedRevision, Applied: status.LastAppliedRevision, LastRolledOut: status.LastRolledOutRevision,
 		Open: slices.DeleteFunc(openCommits(p.fleet), func(c string) bool { return p.memory.ended[c] }),
 	}
+	view.Waiting, view.ByHand = p.waitsFor(), len(report.GatesOf(p.fleet)) > 0 && report.ByHand(p.fleet, report.CommitOf(view.Applied))
 	if p.waiting { // nothing is known of a newer generation
 		view.Generation = status.ObservedGeneration
 		if view.Applied == "" {

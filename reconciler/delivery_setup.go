@@ -21,7 +21,7 @@ import (
 // parallelFleets is how many Fleets are worked on at once; one Fleet always has one worker.
 const parallelFleets = 8
 
-// SetupWithManager starts a pass of a Fleet when its spec or its request annotation changes, when it is deleted, and when
+// SetupWithManager starts a pass of a Fleet when its spec, its request or its promotion annotation changes, when it is deleted, and when
 // one of its objects changes.
 func (r *Delivery) SetupWithManager(mgr ctrl.Manager) error {
 	owner := handler.EnqueueRequestsFromMapFunc(fleetOf)
@@ -50,8 +50,10 @@ func (q quietly) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 func fleetChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, now := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-				e.ObjectOld.GetAnnotations()[fleetv1.RequestedAtAnnotation] != e.ObjectNew.GetAnnotations()[fleetv1.RequestedAtAnnotation] ||
+				before[fleetv1.RequestedAtAnnotation] != now[fleetv1.RequestedAtAnnotation] ||
+				before[fleetv1.PromoteAnnotation] != now[fleetv1.PromoteAnnotation] ||
 				e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 		},
 	}

@@ -32,7 +32,7 @@ func (r *Delivery) stopIfSuspended(_ context.Context, p *deliveryPass) (verdict,
 // A changed object needs no look at git: the last build is compared with the cluster.
 func (r *Delivery) stopUnlessDue(_ context.Context, p *deliveryPass) (verdict, error) {
 	changed := p.fleet.Generation != p.fleet.Status.ObservedGeneration
-	if p.requested || changed || !p.now.Before(p.memory.next) {
+	if p.requested || changed || p.isPromotedByHand() || !p.now.Before(p.memory.next) {
 		p.drift = false
 		return goOn, nil
 	}
@@ -88,6 +88,9 @@ func (r *Delivery) announce(ctx context.Context, p *deliveryPass) (verdict, erro
 	}
 	p.fleet.Status.LastAttemptedRevision = p.revision.Name
 	p.fleet.Status.ObservedGeneration = p.fleet.Generation
+	if isNew {
+		p.fleet.Status.Promotion = nil // it was about another one
+	}
 	view := r.view(p)
 	view.Failure, view.Working = nil, "delivering "+report.ShortRevision(p.revision.Name)
 	r.setConditions(p, view.Conditions())
@@ -139,16 +142,20 @@ func (r *Delivery) render(ctx context.Context, p *deliveryPass) (verdict, error)
 	if err != nil {
 		return stop, err
 	}
-	p.fresh = true
-	p.rendered = &rendering{
-		revision: p.revision, generation: p.fleet.Generation, objects: built.Objects, findings: built.Findings,
-		failure:     report.Refusal(refusalReason(built), p.revision.Name, built.Findings),
+	p.fresh, p.rendered = true, renderingOf(p.fleet, p.revision, built)
+	return goOn, nil
+}
+
+func renderingOf(fleet *fleetv1.Fleet, revision Revision, built Rendered) *rendering {
+	out := &rendering{
+		revision: revision, generation: fleet.Generation, objects: built.Objects, findings: built.Findings,
+		failure:     report.Refusal(refusalReason(built), revision.Name, built.Findings),
 		provisional: built.Provisional,
 	}
-	if p.rendered.failure == nil && len(built.Objects) == 0 {
-		p.rendered.failure = report.EmptyBuild(p.fleet.Spec.Path, p.revision.Name, len(entries(p.fleet)))
+	if out.failure == nil && len(built.Objects) == 0 {
+		out.failure = report.EmptyBuild(fleet.Spec.Path, revision.Name, len(entries(fleet)))
 	}
-	return goOn, nil
+	return out
 }
 
 // refusalReason tells apart an overlay that yields nothing, one that does not build, and manifests with errors.
@@ -229,6 +236,9 @@ func (p *deliveryPass) noteApplied(revision string) {
 		status.LastRolledOutRevision = ""
 	}
 	status.LastAppliedRevision = revision
+	if status.Promotion != nil && status.Promotion.Revision == revision {
+		status.Promotion = nil
+	}
 }
 
 func (r *Delivery) prune(ctx context.Context, p *deliveryPass) (verdict, error) {

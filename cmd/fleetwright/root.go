@@ -30,6 +30,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newPlan(streams),
 		newExplain(streams),
 		newAdopt(streams),
+		newPromote(streams),
 		newPackage(streams),
 	)
 	root.AddCommand(newVerbs(streams)...)

@@ -52,7 +52,7 @@ func (s *statuses) Want(ctx context.Context, fleet *fleetv1.Fleet, wanted []repo
 	if err != nil {
 		return nil, err
 	}
-	name := contextOf(fleet)
+	name := report.ContextOf(fleet)
 	if err := s.register(to, name, fleet, wanted); err != nil {
 		return nil, err
 	}
@@ -66,13 +66,6 @@ func (s *statuses) Want(ctx context.Context, fleet *fleetv1.Fleet, wanted []repo
 
 func toForge(s report.CommitStatus, name string) forge.Status {
 	return forge.Status{Commit: s.Commit, Context: name, State: forge.State(s.State), Description: s.Description}
-}
-
-func contextOf(fleet *fleetv1.Fleet) string {
-	if c := fleet.Spec.Checks.Context; c != "" {
-		return c
-	}
-	return "fleetwright/" + fleet.Namespace + "/" + fleet.Name
 }
 
 // register notes who speaks. Two Fleets under one name would overwrite each other for ever.

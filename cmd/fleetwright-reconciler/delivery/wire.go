@@ -40,9 +40,10 @@ func Add(m manager.Manager, o Options) error {
 	credentials := secrets{m.GetAPIReader()}
 	apps := &githubapp.Tokens{Now: time.Now, AllowInsecureHTTP: o.AllowInsecureHTTP}
 	recorder := m.GetEventRecorder("fleetwright")
-	statuses := newStatuses(forges.New(forges.Options{
+	opener := forges.New(forges.Options{
 		Secrets: credentials.read, AllowInsecureHTTP: o.AllowInsecureHTTP, AllowLocal: o.AllowLocal,
-	}), recorder, o.Reporter)
+	})
+	statuses := newStatuses(opener, recorder, o.Reporter)
 	if err := m.Add(statuses); err != nil {
 		return fmt.Errorf("add commit status writers: %w", err)
 	}
@@ -51,6 +52,7 @@ func Add(m manager.Manager, o Options) error {
 		Source:   source{secrets: credentials, apps: apps, insecure: o.AllowInsecureHTTP, local: o.AllowLocal},
 		Renderer: renderer{validator: validator, reader: m.GetClient()},
 		Applier:  cluster.NewApplier(m.GetAPIReader(), m.GetClient()),
+		Shown:    shown{opener},
 		Statuses: statuses, Events: recorder, Metrics: reconciler.NewDeliveryMetrics(o.Registry),
 		Now: time.Now, Random: rand.Float64, RetryBase: o.RetryBase,
 	}

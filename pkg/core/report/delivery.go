@@ -22,6 +22,10 @@ type Delivery struct {
 	Failure *Failure
 	// NodeWrights of the inventory.
 	NodeWrights []NodeWrightView
+	// Waiting says what the attempted revision waits for before it is applied (package promotion); empty if for nothing.
+	Waiting string
+	// ByHand says that a person let the applied revision through.
+	ByHand bool
 	// Open are the commits that were left without a final status, oldest first.
 	Open []string
 }
@@ -33,7 +37,10 @@ func (d Delivery) Conditions() []metav1.Condition {
 		return d.failed(*d.Failure)
 	}
 	if d.Working != "" {
-		return d.progressing(d.Working)
+		return d.progressing(ReasonProgressing, d.Working)
+	}
+	if d.waits() && d.Applied == "" {
+		return d.progressing(ReasonWaitingForPromotion, d.waiting())
 	}
 	if d.Applied == "" {
 		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionUnknown, ReasonSuspended,
@@ -41,18 +48,33 @@ func (d Delivery) Conditions() []metav1.Condition {
 	}
 	r := d.rollout()
 	switch r.state {
-	case complete:
-		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionTrue, ReasonSucceeded, d.at(r.message))}
 	case halted:
 		return d.stalled(ReasonHalted, d.at(r.message))
 	case failed:
 		return d.stalled(ReasonRolloutFailed, d.at(r.message))
 	}
-	return d.progressing(d.at(r.message))
+	switch {
+	case d.waits():
+		return d.progressing(ReasonWaitingForPromotion, d.waiting()+"; "+d.at(r.message))
+	case r.state == complete:
+		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionTrue, ReasonSucceeded, d.at(r.message))}
+	}
+	return d.progressing(ReasonProgressing, d.at(r.message))
 }
 
+// waits: a Fleet that is suspended waits for nobody but the person who suspended it.
+func (d Delivery) waits() bool { return d.Waiting != "" && !d.Suspended }
+
+// waiting names the revision that waits.
+func (d Delivery) waiting() string { return ShortRevision(d.Attempted) + " " + d.Waiting }
+
 // at names the revision that a sentence is about.
-func (d Delivery) at(text string) string { return ShortRevision(d.Applied) + ": " + text }
+func (d Delivery) at(text string) string {
+	if d.ByHand {
+		text += ", promoted by hand"
+	}
+	return ShortRevision(d.Applied) + ": " + text
+}
 
 func (d Delivery) failed(f Failure) []metav1.Condition {
 	switch {
@@ -74,10 +96,10 @@ func (d Delivery) stalled(reason, message string) []metav1.Condition {
 	}
 }
 
-func (d Delivery) progressing(message string) []metav1.Condition {
+func (d Delivery) progressing(reason, message string) []metav1.Condition {
 	return []metav1.Condition{
-		d.condition(meta.ReadyCondition, metav1.ConditionUnknown, ReasonProgressing, message),
-		d.condition(meta.ReconcilingCondition, metav1.ConditionTrue, ReasonProgressing, message),
+		d.condition(meta.ReadyCondition, metav1.ConditionUnknown, reason, message),
+		d.condition(meta.ReconcilingCondition, metav1.ConditionTrue, reason, message),
 	}
 }
 
@@ -144,6 +166,8 @@ func (d Delivery) attemptedStatus(applied, attempted string) CommitStatus {
 		return d.appliedStatus(applied)
 	case d.Suspended:
 		return CommitStatus{attempted, CommitPending, "suspended before it was applied"}
+	case d.Waiting != "":
+		return CommitStatus{attempted, CommitPending, d.Waiting}
 	}
 	return CommitStatus{attempted, CommitPending, "validating"}
 }

@@ -32,7 +32,7 @@ var commitReasons = []string{
 }
 
 // rolloutReasons are reasons of Ready that are derived anew from the NodeWrights.
-var rolloutReasons = []string{ReasonSucceeded, ReasonProgressing, ReasonHalted, ReasonRolloutFailed, ReasonSuspended}
+var rolloutReasons = []string{ReasonSucceeded, ReasonProgressing, ReasonHalted, ReasonRolloutFailed, ReasonSuspended, ReasonWaitingForPromotion}
 
 // Remembered reads the last attempt's failure back from the conditions that were written for it; nil if it did not fail.
 func Remembered(status fleetv1.FleetStatus) *Failure {
@@ -140,12 +140,9 @@ func Cut(text string, limit int) string {
 }
 
 // Unsupported says which fields of a Fleet this release cannot honour. Such a Fleet is refused as a whole: to apply a commit
-// although its gate or its signature cannot be looked at would be worse than to do nothing.
+// although its signature cannot be looked at would be worse than to do nothing.
 func Unsupported(spec fleetv1.FleetSpec) *Failure {
 	var fields []string
-	if spec.Promotion != nil && len(spec.Promotion.After) > 0 {
-		fields = append(fields, "spec.promotion")
-	}
 	if spec.Source.Verify != nil {
 		fields = append(fields, "spec.source.verify")
 	}

@@ -31,6 +31,13 @@ const (
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonPruneFailed: an object that left the repository could not be deleted.
 	ReasonPruneFailed = meta.PruneFailedReason
+	// ReasonWaitingForPromotion: a revision is held back until other statuses of its commit are success. Also of the event that
+	// says so for the first time.
+	ReasonWaitingForPromotion = "WaitingForPromotion"
+	// ReasonPromotionRefused: spec.promotion could never let anything through.
+	ReasonPromotionRefused = "PromotionRefused"
+	// ReasonStatusesUnreadable: the forge does not say what a commit shows.
+	ReasonStatusesUnreadable = "StatusesUnreadable"
 	// ReasonUnsupported: the Fleet asks for something that this release cannot do.
 	ReasonUnsupported = "UnsupportedSpec"
 )
@@ -50,6 +57,12 @@ const (
 	EventPruned = "Pruned"
 	// EventPruneSkipped: an object that left the repository was kept.
 	EventPruneSkipped = "PruneSkipped"
+	// EventHeldBack: a status that a revision waits for is failure or error.
+	EventHeldBack = "HeldBack"
+	// EventPromoted: a revision waits for nothing any more.
+	EventPromoted = "Promoted"
+	// EventPromotedByHand: a person let a revision through that still waited.
+	EventPromotedByHand = "PromotedByHand"
 	// EventWarning: a finding that stops nothing.
 	EventWarning = "ValidationWarning"
 	// EventRecovered: the last failure is gone.
@@ -63,6 +76,7 @@ const (
 	ActionDeliver = "Deliver"
 	ActionApply   = "Apply"
 	ActionPrune   = "Prune"
+	ActionPromote = "Promote"
 	ActionRollout = "RollOut"
 	ActionCheck   = "ReportStatus"
 )

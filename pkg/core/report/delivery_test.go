@@ -90,6 +90,26 @@ func TestReports(t *testing.T) {
 		"late joiners leave the commit's success": {report.Delivery{Attempted: revA, Applied: revA, LastRolledOut: revA, NodeWrights: []report.NodeWrightView{view("gpu", false, "24/25")}},
 			[]string{"Ready=Unknown Progressing: main@sha1:aaaaaaaaaaaa: 24/25 nodes", "Reconciling=True Progressing: main@sha1:aaaaaaaaaaaa: 24/25 nodes"},
 			[]report.CommitStatus{{commitA, "success", "all nodes were complete"}}},
+		"waiting for promotion": {report.Delivery{Attempted: revB, Waiting: "waits for canary: pending"},
+			[]string{"Ready=Unknown WaitingForPromotion: main@sha1:bbbbbbbbbbbb waits for canary: pending", "Reconciling=True WaitingForPromotion: main@sha1:bbbbbbbbbbbb waits for canary: pending"},
+			[]report.CommitStatus{{commitB, "pending", "waits for canary: pending"}}},
+		"held back while the applied one is complete": {report.Delivery{Attempted: revB, Applied: revA, LastRolledOut: revA, Waiting: "held back: canary is failure", NodeWrights: []report.NodeWrightView{view("gpu", true, "4/4")}},
+			[]string{"Ready=Unknown WaitingForPromotion: main@sha1:bbbbbbbbbbbb held back: canary is failure; main@sha1:aaaaaaaaaaaa: 4/4 nodes complete",
+				"Reconciling=True WaitingForPromotion: main@sha1:bbbbbbbbbbbb held back: canary is failure; main@sha1:aaaaaaaaaaaa: 4/4 nodes complete"},
+			[]report.CommitStatus{{commitA, "success", "4/4 nodes complete"}, {commitB, "pending", "held back: canary is failure"}}},
+		"a halt speaks before what waits": {report.Delivery{Attempted: revB, Applied: revA, Waiting: "waits for canary: pending", NodeWrights: []report.NodeWrightView{haltedView()}},
+			[]string{"Ready=False RolloutHalted: main@sha1:aaaaaaaaaaaa: halted: node n7: package p 1.0.0, stage apply: exit code 3",
+				"Stalled=True RolloutHalted: main@sha1:aaaaaaaaaaaa: halted: node n7: package p 1.0.0, stage apply: exit code 3"},
+			[]report.CommitStatus{{commitA, "failure", "halted: node n7: package p 1.0.0, stage apply: exit code 3"}, {commitB, "pending", "waits for canary: pending"}}},
+		"statuses that cannot be read": {report.Delivery{Attempted: revB, Applied: revA, Waiting: "waits for canary: pending", Failure: failed(false, ""), NodeWrights: []report.NodeWrightView{view("gpu", true, "4/4")}},
+			[]string{"Ready=False SomeReason: some sentence", "Reconciling=True ProgressingWithRetry: some sentence"},
+			[]report.CommitStatus{{commitA, "success", "4/4 nodes complete"}, {commitB, "pending", "waits for canary: pending"}}},
+		"suspended while it waits": {report.Delivery{Attempted: revB, Applied: revA, Waiting: "waits for canary: pending", Suspended: true, NodeWrights: []report.NodeWrightView{view("gpu", true, "4/4")}},
+			[]string{"Ready=True ReconciliationSucceeded: main@sha1:aaaaaaaaaaaa: 4/4 nodes complete"},
+			[]report.CommitStatus{{commitA, "success", "4/4 nodes complete"}, {commitB, "pending", "suspended before it was applied"}}},
+		"promoted by hand": {report.Delivery{Attempted: revA, Applied: revA, ByHand: true, NodeWrights: []report.NodeWrightView{view("gpu", false, "1/4")}},
+			[]string{"Ready=Unknown Progressing: main@sha1:aaaaaaaaaaaa: 1/4 nodes, promoted by hand", "Reconciling=True Progressing: main@sha1:aaaaaaaaaaaa: 1/4 nodes, promoted by hand"},
+			[]report.CommitStatus{{commitA, "pending", "1/4 nodes"}}},
 		"superseded": {report.Delivery{Attempted: revB, Applied: revB, Open: []string{commitC, commitA, commitB}},
 			[]string{"Ready=True ReconciliationSucceeded: main@sha1:bbbbbbbbbbbb: no NodeWrights, nothing to roll out"},
 			[]report.CommitStatus{{commitC, "error", "superseded by bbbbbbbbbbbb"}, {commitA, "error", "superseded by bbbbbbbbbbbb"}, {commitB, "success", "no NodeWrights, nothing to roll out"}}},
@@ -163,11 +183,10 @@ func TestRedact(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	require.Nil(t, report.Unsupported(fleetv1.FleetSpec{Promotion: &fleetv1.Promotion{}, Checks: &fleetv1.Checks{Provider: "gitea", PullRequests: &fleetv1.PullRequestChecks{}}}))
 	spec := fleetv1.FleetSpec{
-		Promotion: &fleetv1.Promotion{After: []fleetv1.PromotionGate{{Context: "x"}}},
-		Checks:    &fleetv1.Checks{Provider: "gogs"},
+		Checks: &fleetv1.Checks{Provider: "gogs"},
 	}
 	spec.Source.Verify = &fleetv1.Verification{}
-	require.Equal(t, "this release does not support spec.promotion, spec.source.verify, spec.checks.provider gogs (allowed: "+report.Providers()+"); "+
+	require.Equal(t, "this release does not support spec.source.verify, spec.checks.provider gogs (allowed: "+report.Providers()+"); "+
 		"nothing is fetched or applied until it is removed", report.Unsupported(spec).Message)
 }
 

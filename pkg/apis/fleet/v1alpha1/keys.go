@@ -55,6 +55,9 @@ const (
 	PruneDisabled = "disabled"
 	// RequestedAtAnnotation on a Fleet asks for a reconciliation, as Flux users expect.
 	RequestedAtAnnotation = meta.ReconcileRequestAnnotation
+	// PromoteAnnotation on a Fleet lets one commit through that spec.promotion holds back. The value is its hash, or at least the
+	// first seven digits of it.
+	PromoteAnnotation = Group + "/promote"
 	// ReviewRequestedAtAnnotation on a Fleet asks for a look at its open pull requests. The value is a token, a time say.
 	ReviewRequestedAtAnnotation = Group + "/review-requested-at"
 )
