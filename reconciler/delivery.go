@@ -61,10 +61,11 @@ type deliveryPass struct {
 	was      *report.Failure   // what the last report said
 	wasReady *metav1.Condition // its condition Ready
 
-	requested bool // the annotation asks for a look
-	looked    bool // the repository was asked, or the Fleet refused without asking
-	waiting   bool // other Fleets are asking the repository's host; this one has to come back
-	drift     bool // only delivered objects are to be checked
+	requested bool   // the annotation asks for a look
+	pushed    string // what a webhook wrote, which asks for a look at the refs; empty: nothing new
+	looked    bool   // the repository was asked, or the Fleet refused without asking
+	waiting   bool   // other Fleets are asking the repository's host; this one has to come back
+	drift     bool   // only delivered objects are to be checked
 	revision  Revision
 	tree      Tree
 	rendered  *rendering
@@ -166,10 +167,15 @@ func (r *Delivery) begin(fleet *fleetv1.Fleet) *deliveryPass {
 		r.forget(ctrl.Request{NamespacedName: keyOf(fleet)})
 	}
 	memory := r.memory.of(fleet)
+	pushed := fleet.Annotations[fleetv1.PushedAtAnnotation]
+	if pushed == memory.pushed {
+		pushed = ""
+	}
 	token := fleet.Annotations[fleetv1.RequestedAtAnnotation]
 	return &deliveryPass{
 		fleet: fleet, before: fleet.DeepCopy(), memory: memory, now: r.Now(), drift: r.memory.takeDrift(memory), leave: func() {},
 		requested: token != "" && token != fleet.Status.LastHandledReconcileAt,
+		pushed:    pushed,
 		was:       report.Remembered(fleet.Status),
 		wasReady:  meta.FindStatusCondition(fleet.Status.Conditions, readyCondition).DeepCopy(),
 	}
@@ -214,6 +220,9 @@ func (r *Delivery) remember(p *deliveryPass, failure *report.Failure) {
 	p.memory.failure = failure
 	if !p.looked {
 		return
+	}
+	if p.pushed != "" {
+		p.memory.pushed = p.pushed
 	}
 	interval, now := intervalOf(p.fleet), r.Now() // the pass may have taken long
 	p.memory.next = now.Add(interval)

@@ -26,6 +26,8 @@ type fleetMemory struct {
 	next time.Time
 	// retries counts failures in a row that are tried again.
 	retries int
+	// pushed is the newest token of a webhook that was heeded. A process that starts looks at every Fleet anyway.
+	pushed string
 	// failure of the last attempt.
 	failure *report.Failure
 	// rendered is the newest build, applied the one whose objects are in the cluster; nil: none.

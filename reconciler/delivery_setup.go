@@ -54,6 +54,7 @@ func fleetChanged() predicate.Predicate {
 			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				before[fleetv1.RequestedAtAnnotation] != now[fleetv1.RequestedAtAnnotation] ||
 				before[fleetv1.PromoteAnnotation] != now[fleetv1.PromoteAnnotation] ||
+				before[fleetv1.PushedAtAnnotation] != now[fleetv1.PushedAtAnnotation] ||
 				e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 		},
 	}

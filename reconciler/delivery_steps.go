@@ -28,11 +28,11 @@ func (r *Delivery) stopIfSuspended(_ context.Context, p *deliveryPass) (verdict,
 	return stop, nil
 }
 
-// stopUnlessDue lets a pass through that the interval, a retry, a request, a changed spec or a start of the process asks for.
+// stopUnlessDue lets a pass through that the interval, a retry, a request, a webhook, a changed spec or a start of the process asks for.
 // A changed object needs no look at git: the last build is compared with the cluster.
 func (r *Delivery) stopUnlessDue(_ context.Context, p *deliveryPass) (verdict, error) {
 	changed := p.fleet.Generation != p.fleet.Status.ObservedGeneration
-	if p.requested || changed || p.isPromotedByHand() || !p.now.Before(p.memory.next) {
+	if p.requested || p.pushed != "" || changed || p.isPromotedByHand() || !p.now.Before(p.memory.next) {
 		p.drift = false
 		return goOn, nil
 	}

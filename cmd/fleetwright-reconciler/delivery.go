@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -11,6 +13,15 @@ import (
 )
 
 // addDelivery wires the delivery half: git, overlay, manifest, apply and forges around the loop over Fleets.
-func addDelivery(_ context.Context, m manager.Manager, o options, _ *slog.Logger) error {
-	return delivery.Add(m, delivery.Options{Registry: metrics.Registry, AllowInsecureHTTP: o.insecureHTTP})
+func addDelivery(ctx context.Context, m manager.Manager, o options, log *slog.Logger) error {
+	settings := delivery.Options{Registry: metrics.Registry, AllowInsecureHTTP: o.insecureHTTP}
+	if o.webhookAddress != "" {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.webhookAddress)
+		if err != nil {
+			return fmt.Errorf("--webhook-address: %w", err)
+		}
+		log.Info("webhooks are taken", "address", listener.Addr().String())
+		settings.Webhooks = listener
+	}
+	return delivery.Add(m, settings)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,8 @@ type Options struct {
 	RetryBase time.Duration
 	// Reporter tunes the writers of commit statuses.
 	Reporter forge.ReporterOptions
+	// Webhooks takes the connections of forges; it is closed when the manager ends. Nil: nobody listens.
+	Webhooks net.Listener
 	// Registry takes the metrics. Required.
 	Registry prometheus.Registerer
 }
@@ -59,7 +62,7 @@ func Add(m manager.Manager, o Options) error {
 	if err := loop.SetupWithManager(m); err != nil {
 		return fmt.Errorf("set up controller: %w", err)
 	}
-	return nil
+	return addWebhooks(m, credentials, o)
 }
 
 // Start runs the writers of commit statuses while this process leads.

@@ -58,6 +58,9 @@ const (
 	// PromoteAnnotation on a Fleet lets one commit through that spec.promotion holds back. The value is its hash, or at least the
 	// first seven digits of it.
 	PromoteAnnotation = Group + "/promote"
+	// PushedAtAnnotation on a Fleet says that its repository has something new, perhaps. The value is a token, a time say.
+	// Unlike RequestedAtAnnotation it starts no build of a revision that is known, and is not echoed.
+	PushedAtAnnotation = Group + "/pushed-at"
 	// ReviewRequestedAtAnnotation on a Fleet asks for a look at its open pull requests. The value is a token, a time say.
 	ReviewRequestedAtAnnotation = Group + "/review-requested-at"
 )
