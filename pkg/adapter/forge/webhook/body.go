@@ -34,9 +34,9 @@ func decode(body []byte, into any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrongType) && wrongType.Field != "":
-		return refuse(wake.Malformed, "the body's field %s is a %s (allowed: %s)", short(wrongType.Field), wrongType.Value, kindOf(wrongType))
+		return refuse(wake.Malformed, "the body's field %s has the type %s (allowed: %s)", short(wrongType.Field), wrongType.Value, kindOf(wrongType))
 	case errors.As(err, &wrongType):
-		return refuse(wake.Malformed, "the body is a %s (allowed: a JSON object)", wrongType.Value)
+		return refuse(wake.Malformed, "the body has the type %s (allowed: a JSON object)", wrongType.Value)
 	}
 	return refuse(wake.Malformed, "the body is no JSON")
 }
