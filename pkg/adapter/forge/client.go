@@ -130,6 +130,10 @@ func (c *client) refusal(hide redactor, op string, resp *http.Response, body []b
 	if c.explain != nil {
 		c.explain(perr, resp)
 	}
+	if perr.code == http.StatusUnauthorized && c.cfg.Credential.Drop != nil {
+		c.cfg.Credential.Drop()
+		perr.Class = Retry // with a new one
+	}
 	return perr
 }
 

@@ -45,6 +45,8 @@ type Credential struct {
 	Username, Password string
 	// Mint returns the token of the moment, for example of an installation of a GitHub App. It may call the forge.
 	Mint func(ctx context.Context) (string, error)
+	// Drop says that the forge refused a minted token: it may have been revoked. Optional.
+	Drop func()
 	// AppID is the GitHub App behind Mint: what it writes is our own.
 	AppID string
 }
@@ -94,8 +96,8 @@ func (cfg Config) check(kind string) (Config, error) {
 	return cfg, nil
 }
 
-// transport is the default one, which honours HTTPS_PROXY, with the configuration's certificates, proxy and budget.
-func (cfg Config) transport(kind string) (http.RoundTripper, error) {
+// Transport is the default one, which honours HTTPS_PROXY, with the configuration's certificates and proxy.
+func (cfg Config) Transport() (*http.Transport, error) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	if cfg.Proxy != nil {
 		base.Proxy = http.ProxyURL(cfg.Proxy)
@@ -109,6 +111,15 @@ func (cfg Config) transport(kind string) (http.RoundTripper, error) {
 			return nil, permanent("read CA bundle", "no PEM certificate found in key ca.crt")
 		}
 		base.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	return base, nil
+}
+
+// transport asks the budget before each request.
+func (cfg Config) transport(kind string) (http.RoundTripper, error) {
+	base, err := cfg.Transport()
+	if err != nil {
+		return nil, err
 	}
 	return &budgeted{next: base, host: cfg.Host, kind: kind, who: cfg.Credential.identity()}, nil
 }

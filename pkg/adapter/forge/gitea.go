@@ -145,9 +145,18 @@ func giteaStatuses(top map[string]*gitea.Status, commit string) []Status {
 	byContext := make(map[string]Status, len(top))
 	for name, row := range top {
 		byContext[name] = Status{
-			Commit: commit, Context: name, State: State(row.State), Description: row.Description,
+			Commit: commit, Context: name, State: fromGitea(row.State), Description: row.Description,
 			TargetURL: row.TargetURL, At: row.Created,
 		}
 	}
 	return sortedStatuses(byContext)
+}
+
+// fromGitea: warnings and skipped checks of others are no success.
+func fromGitea(state gitea.StatusState) State {
+	switch s := State(state); s {
+	case Pending, Success, Failure, Error:
+		return s
+	}
+	return Error
 }

@@ -22,7 +22,7 @@ type noteLine struct {
 }
 
 func (l noteLine) status(commit string) Status {
-	return Status{Commit: commit, Context: l.Context, State: l.State, Description: l.Description, TargetURL: l.TargetURL}
+	return Status{Commit: commit, Context: l.Context, State: l.State, Description: l.Description, TargetURL: l.TargetURL, At: l.Time}
 }
 
 // parseLine reads one line; false for lines that other tools or people wrote.
@@ -57,7 +57,7 @@ func sortedStatuses(byContext map[string]Status) []Status {
 // appendLine returns the note with the status as its last line, and false if the newest line of the context says the same.
 // The oldest lines of the context beyond linesPerContext go; every other line stays as it is, whoever wrote it.
 func appendLine(note []byte, s Status, now time.Time) ([]byte, bool) {
-	if slices.Contains(newest(note, s.Commit), s) {
+	if slices.ContainsFunc(newest(note, s.Commit), s.Same) {
 		return note, false
 	}
 	lines, mine := splitNote(note, s.Context)

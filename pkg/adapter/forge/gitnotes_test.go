@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge"
+	"github.com/fleetwright/fleetwright/pkg/adapter/forge/forgetest"
 	"github.com/fleetwright/fleetwright/test/gitserver"
 )
 
@@ -54,6 +55,24 @@ func status(commit string, state forge.State, text string) forge.Status {
 	return forge.Status{Commit: commit, Context: "fleetwright/us-east-1", State: state, Description: text}
 }
 
+// timeless takes off when a status was taken.
+func timeless(all []forge.Status) []forge.Status {
+	for i := range all {
+		all[i].At = time.Time{}
+	}
+	return all
+}
+
+// TestGitNotesKeepTheContract: notes can be made for any hash, so no commit is unknown.
+func TestGitNotesKeepTheContract(t *testing.T) {
+	server, _ := serve(t, gitserver.Options{})
+	n := 0
+	forgetest.Contract(t, forgetest.Subject{
+		Provider: notesOf(server), AnyCommit: true,
+		Commit: func(*testing.T) string { n++; return fmt.Sprintf("%040x", n) },
+	})
+}
+
 func TestGitNotesAreReadByGit(t *testing.T) {
 	server, commit := serve(t, gitserver.Options{TLS: true, Username: "fleet", Password: password})
 	notes, ctx := notesOf(server), t.Context()
@@ -75,7 +94,8 @@ func TestGitNotesAreReadByGit(t *testing.T) {
 
 	got, err := notesOf(server).Statuses(ctx, commit) // another process
 	require.NoError(t, err)
-	require.Equal(t, []forge.Status{final}, got)
+	require.False(t, got[0].At.IsZero())
+	require.Equal(t, []forge.Status{final}, timeless(got))
 	_, err = server.Git("fleet", "fsck", "--strict")
 	require.NoError(t, err)
 }
@@ -108,7 +128,7 @@ func TestHistoryIsShortAndForeignLinesStay(t *testing.T) {
 	require.Contains(t, lines[2], "5/15 nodes")
 	got, err := notes.Statuses(t.Context(), commit)
 	require.NoError(t, err)
-	require.Equal(t, []forge.Status{other, status(commit, forge.Pending, "14/15 nodes")}, got)
+	require.Equal(t, []forge.Status{other, status(commit, forge.Pending, "14/15 nodes")}, timeless(got))
 }
 
 // git fans notes out when there are many: both directions must meet, whatever the shape of the tree.

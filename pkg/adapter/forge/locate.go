@@ -89,6 +89,14 @@ func Locate(kind Kind, clone, server string) (Config, error) {
 		return locateGitHub(a, server)
 	case KindGitea:
 		return locateGitea(a, server), nil
+	case KindGitLab:
+		return locateGitLab(a, server)
+	case KindBitbucketCloud:
+		return locateBitbucketCloud(a)
+	case KindBitbucketDataCenter:
+		return locateDataCenter(a, server), nil
+	case KindAzureDevOps:
+		return locateAzure(a, server)
 	}
 	return Config{}, fmt.Errorf("locate repository: unknown kind of forge %q", kind)
 }
@@ -96,7 +104,7 @@ func Locate(kind Kind, clone, server string) (Config, error) {
 // locateGitHub: github.com and *.ghe.com have a host of their own for the API, GitHub Enterprise Server has a path.
 func locateGitHub(a address, server string) (Config, error) {
 	if len(a.parts) != 2 {
-		return Config{}, fmt.Errorf("read repository URL: %s/%s is not owner/name", a.host, strings.Join(a.parts, "/"))
+		return Config{}, a.notOwnerName()
 	}
 	if a.host == "ssh.github.com" {
 		a.host = "github.com"
@@ -137,13 +145,95 @@ func locateGitea(a address, server string) Config {
 	return cfg
 }
 
-// New makes the provider of a kind.
-func New(kind Kind, cfg Config) (Provider, error) {
-	switch kind {
-	case KindGitHub:
-		return NewGitHub(cfg)
-	case KindGitea:
-		return NewGitea(cfg)
+func (a address) notOwnerName() error {
+	return fmt.Errorf("read repository URL: %s/%s is not owner/name", a.host, strings.Join(a.parts, "/"))
+}
+
+// locateGitLab: the last part is the name, what is before it are groups, but for the path that the server is served under: only
+// the server's address tells it.
+func locateGitLab(a address, server string) (Config, error) {
+	server = strings.TrimSuffix(server, "/api/v4")
+	if server == "" {
+		if a.host == "altssh.gitlab.com" {
+			a.host = "gitlab.com"
+		}
+		server = a.web()
 	}
-	return nil, permanent("make provider", fmt.Sprintf("unknown kind of forge %q", kind))
+	u, err := url.Parse(server)
+	if err != nil {
+		return Config{}, errors.New("read server URL: not a URL (allowed: https://host)")
+	}
+	parts := a.parts
+	if under := strings.Trim(u.Path, "/"); under != "" && strings.HasPrefix(strings.Join(parts, "/"), under+"/") {
+		parts = parts[strings.Count(under, "/")+1:]
+	}
+	n := len(parts)
+	if n < 2 {
+		return Config{}, a.notOwnerName()
+	}
+	cfg := Config{URL: server + "/api/v4", Owner: strings.Join(parts[:n-1], "/"), Repository: parts[n-1]}
+	cfg.Web = server + "/" + strings.Join(parts, "/") + "/-"
+	return cfg, nil
+}
+
+func locateBitbucketCloud(a address) (Config, error) {
+	if len(a.parts) != 2 {
+		return Config{}, a.notOwnerName()
+	}
+	return Config{
+		URL: "https://api.bitbucket.org/2.0", Owner: a.parts[0], Repository: a.parts[1],
+		Web: "https://bitbucket.org/" + strings.Join(a.parts, "/"),
+	}, nil
+}
+
+// locateDataCenter: clone addresses over https have /scm/ behind the path that the server is served under.
+func locateDataCenter(a address, server string) Config {
+	n := len(a.parts)
+	project, name := a.parts[n-2], a.parts[n-1]
+	if server == "" {
+		server = a.web()
+		if scm := slices.Index(a.parts, "scm"); scm > 0 && scm == n-3 {
+			server += "/" + strings.Join(a.parts[:scm], "/")
+		}
+	}
+	cfg := Config{URL: server, Owner: project, Repository: name, Web: server + "/projects/" + project + "/repos/" + name}
+	if user, personal := strings.CutPrefix(project, "~"); personal {
+		cfg.Web = server + "/users/" + user + "/repos/" + name
+	}
+	return cfg
+}
+
+// locateAzure reads the forms that Azure DevOps has had: https://dev.azure.com/ORG/PROJECT/_git/NAME,
+// https://ORG.visualstudio.com/PROJECT/_git/NAME, git@ssh.dev.azure.com:v3/ORG/PROJECT/NAME, and those of Azure DevOps Server.
+// Where project and repository have one name, PROJECT may be missing.
+func locateAzure(a address, server string) (Config, error) {
+	parts := a.parts
+	cfg := Config{URL: server}
+	organisation, old := strings.CutSuffix(a.host, ".visualstudio.com")
+	switch {
+	case a.host == "ssh.dev.azure.com" || a.host == "vs-ssh.visualstudio.com":
+		if len(parts) != 4 || parts[0] != "v3" {
+			return Config{}, fmt.Errorf("read repository URL: %s/%s is not v3/organisation/project/name", a.host, strings.Join(parts, "/"))
+		}
+		a.host, organisation, old, parts = "dev.azure.com", parts[1], true, []string{parts[2], "_git", parts[3]}
+	case a.host == "dev.azure.com":
+		organisation, old, parts = parts[0], true, parts[1:]
+	}
+	git := slices.Index(parts, "_git")
+	if git < 0 || git != len(parts)-2 {
+		return Config{}, fmt.Errorf("read repository URL: %s/%s has no _git/name at its end", a.host, strings.Join(a.parts, "/"))
+	}
+	cfg.Repository, cfg.Owner = parts[git+1], parts[git+1]
+	above := parts[:git]
+	if git > 0 && !(old && above[git-1] == "DefaultCollection") {
+		cfg.Owner, above = parts[git-1], parts[:git-1]
+	}
+	if cfg.URL == "" {
+		cfg.URL = strings.Join(slices.Concat([]string{a.web()}, above), "/")
+		if old {
+			cfg.URL = "https://dev.azure.com/" + url.PathEscape(organisation)
+		}
+	}
+	cfg.Web = cfg.URL + escaped(cfg.Owner, "_git", cfg.Repository)
+	return cfg, nil
 }

@@ -11,7 +11,8 @@ type PullRequest struct {
 	// Head is the full hash of its newest commit.
 	Head string
 	// HeadRef is the full name of a ref of the base repository that leads to Head, also for pull requests from forks:
-	// refs/pull/7/head, refs/merge-requests/7/head, or refs/heads/topic where a forge keeps no such refs.
+	// refs/pull/7/head, refs/merge-requests/7/head, or refs/heads/topic where a forge keeps no such refs. Empty if there is none:
+	// forks at Bitbucket Cloud and Azure DevOps.
 	HeadRef string
 	// HeadBranch is the short name of the branch in the repository that it comes from.
 	HeadBranch string
@@ -73,7 +74,7 @@ type Annotation struct {
 	Text string
 }
 
-// Annotator shows findings at lines, where a forge can. Calling it again for the same commit and context replaces what it showed.
+// Annotator shows findings at lines, where a forge can: GitHub with an App, Bitbucket. Calling it again for the same commit and context replaces what it showed.
 type Annotator interface {
 	// Annotate shows the findings of one context on a pull request; none clears them.
 	Annotate(ctx context.Context, pull PullRequest, context string, all []Annotation) error

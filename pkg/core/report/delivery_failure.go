@@ -175,4 +175,6 @@ func Providers() string {
 	return strings.Join(names, ", ")
 }
 
-var providers = []fleetv1.ForgeProvider{fleetv1.ProviderGitHub, fleetv1.ProviderGitea, fleetv1.ProviderGitNotes}
+var providers = []fleetv1.ForgeProvider{
+	fleetv1.ProviderGitHub, fleetv1.ProviderGitLab, fleetv1.ProviderGitea, fleetv1.ProviderBitbucket, fleetv1.ProviderAzureDevOps, fleetv1.ProviderGitNotes,
+}

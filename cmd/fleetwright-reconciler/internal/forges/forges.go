@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge"
+	"github.com/fleetwright/fleetwright/pkg/adapter/githubapp"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 )
@@ -61,6 +62,8 @@ type Forges struct {
 	mu    sync.Mutex
 	hosts map[string]*forge.Host
 	open  map[Target]opened
+
+	tokens *githubapp.Tokens
 }
 
 type opened struct {
@@ -77,7 +80,10 @@ func New(o Options) *Forges {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Forges{opts: o, hosts: map[string]*forge.Host{}, open: map[Target]opened{}}
+	return &Forges{
+		opts: o, hosts: map[string]*forge.Host{}, open: map[Target]opened{},
+		tokens: &githubapp.Tokens{Now: o.Now, AllowInsecureHTTP: o.AllowInsecureHTTP},
+	}
 }
 
 // Open is the provider of a Fleet with spec.checks, with the credential of now. The same value is returned until the credential
@@ -144,21 +150,31 @@ func (f *Forges) make(to Target, data map[string][]byte) (forge.Provider, error)
 	if err := f.checkServerURL(cfg.URL); err != nil {
 		return nil, err
 	}
-	if cfg.Credential, err = credential(data, cfg.URL); err != nil {
+	cfg.CABundle, cfg.Now, cfg.Host = data["ca.crt"], f.opts.Now, f.host(kind, cfg.URL)
+	if cfg.Credential, err = f.credential(data, kind, cfg); err != nil {
 		return nil, err
 	}
-	cfg.CABundle, cfg.Now, cfg.Host = data["ca.crt"], f.opts.Now, f.host(kind, cfg.URL)
 	return forge.New(kind, cfg)
 }
 
-// kindOf tells the two Bitbuckets apart.
+// kindOf tells the two Bitbuckets apart: bitbucket.org is the Cloud, every other host runs Data Center.
 func kindOf(to Target) (forge.Kind, bool) {
 	switch to.Provider {
 	case fleetv1.ProviderGitHub:
 		return forge.KindGitHub, true
 	case fleetv1.ProviderGitea:
 		return forge.KindGitea, true
-	case fleetv1.ProviderGitLab, fleetv1.ProviderBitbucket, fleetv1.ProviderAzureDevOps, fleetv1.ProviderGitNotes:
+	case fleetv1.ProviderGitLab:
+		return forge.KindGitLab, true
+	case fleetv1.ProviderAzureDevOps:
+		return forge.KindAzureDevOps, true
+	case fleetv1.ProviderBitbucket:
+		host := forge.HostOf(to.Repository)
+		if host == "bitbucket.org" || strings.HasSuffix(host, ".bitbucket.org") {
+			return forge.KindBitbucketCloud, true
+		}
+		return forge.KindBitbucketDataCenter, true
+	case fleetv1.ProviderGitNotes:
 	}
 	return "", false
 }
@@ -179,12 +195,38 @@ func (f *Forges) host(kind forge.Kind, api string) *forge.Host {
 	return f.hosts[name]
 }
 
-// credential reads a Secret: `token`, or `username` and `password`.
-func credential(data map[string][]byte, _ string) (forge.Credential, error) {
+// credential reads a Secret: `token`, or `username` and `password`, or the keys of a GitHub App.
+func (f *Forges) credential(data map[string][]byte, kind forge.Kind, cfg forge.Config) (forge.Credential, error) {
+	if githubapp.Is(data) {
+		return f.app(data, kind, cfg)
+	}
 	text := func(key string) string { return strings.TrimSpace(string(data[key])) }
 	c := forge.Credential{Token: text("token"), Username: text("username"), Password: text("password")}
 	if c.Token == "" && (c.Username == "" || c.Password == "") {
-		return c, errors.New("the Secret of spec.checks.secretRef holds no credential (allowed keys: token; username and password)")
+		return c, errors.New("the Secret of spec.checks.secretRef holds no credential (allowed keys: token; username and password; those of a GitHub App)")
 	}
 	return c, nil
+}
+
+// app mints installation tokens. They open the server that made them, and go to no other.
+func (f *Forges) app(data map[string][]byte, kind forge.Kind, cfg forge.Config) (forge.Credential, error) {
+	if kind != forge.KindGitHub {
+		return forge.Credential{}, errors.New("the Secret of spec.checks.secretRef is that of a GitHub App, and the provider is not github")
+	}
+	app, err := githubapp.FromSecret(data)
+	if err != nil {
+		return forge.Credential{}, err
+	}
+	if !strings.EqualFold(app.API(), cfg.URL) {
+		return forge.Credential{}, fmt.Errorf("the GitHub App belongs to %s, and the repository to %s: set %s", app.API(), cfg.URL, githubapp.KeyBaseURL)
+	}
+	transport, err := cfg.Transport()
+	if err != nil {
+		return forge.Credential{}, err
+	}
+	return forge.Credential{
+		Mint:  func(ctx context.Context) (string, error) { return f.tokens.Token(ctx, app, transport) },
+		Drop:  func() { f.tokens.Forget(app) },
+		AppID: strings.TrimSpace(string(data[githubapp.KeyID])),
+	}, nil
 }
