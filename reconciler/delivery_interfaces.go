@@ -29,7 +29,7 @@ type Revision struct {
 type Source interface {
 	// Resolve asks the server which commit the Fleet's ref names now. It transfers no content.
 	Resolve(ctx context.Context, fleet *fleetv1.Fleet) (Revision, error)
-	// Fetch transfers the content of that commit.
+	// Fetch transfers the content of that commit, and nothing where it lacks the signatures that the Fleet demands.
 	Fetch(ctx context.Context, fleet *fleetv1.Fleet, revision Revision) (Tree, error)
 }
 
@@ -37,6 +37,8 @@ type Source interface {
 type Tree interface {
 	Paths() []string
 	ReadFile(path string) ([]byte, error)
+	// SignedBy says whose signatures were verified, of what; empty where the Fleet demands none.
+	SignedBy() string
 }
 
 // Renderer builds the Fleet's path of a tree and validates what comes out, in the light of the Fleet's scope and of the

@@ -32,10 +32,31 @@ type fleetMemory struct {
 	failure *report.Failure
 	// rendered is the newest build, applied the one whose objects are in the cluster; nil: none.
 	rendered, applied *rendering
+	// signed is whose signatures were verified.
+	signed signedBy
 	// ended are the commits whose end was handed to the writer: it keeps trying, and no later report overrules it.
 	ended map[string]bool
 	// drift says that a delivered object was changed since the last apply.
 	drift bool
+}
+
+// signedBy is a verdict about the signatures of one revision under one generation of the Fleet.
+type signedBy struct {
+	revision   string
+	generation int64
+	text       string
+}
+
+// of is the verdict on the attempted revision, from memory or, after a restart, from the condition.
+func (s signedBy) of(fleet *fleetv1.Fleet) string {
+	status := fleet.Status
+	switch {
+	case fleet.Spec.Source.Verify == nil:
+		return ""
+	case s.revision == status.LastAttemptedRevision && s.generation == fleet.Generation:
+		return s.text
+	}
+	return report.RememberedSignatures(fleet)
 }
 
 // rendering is what a revision comes to under one generation of the Fleet.

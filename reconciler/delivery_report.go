@@ -59,7 +59,8 @@ func (r *Delivery) view(p *deliveryPass) report.Delivery {
 	view := report.Delivery{
 		Generation: p.fleet.Generation, Suspended: p.fleet.Spec.Suspend, Failure: p.memory.failure,
 		Attempted: status.LastAttemptedRevision, Applied: status.LastAppliedRevision, LastRolledOut: status.LastRolledOutRevision,
-		Open: slices.DeleteFunc(openCommits(p.fleet), func(c string) bool { return p.memory.ended[c] }),
+		SignedBy: p.memory.signed.of(p.fleet),
+		Open:     slices.DeleteFunc(openCommits(p.fleet), func(c string) bool { return p.memory.ended[c] }),
 	}
 	view.Waiting, view.ByHand = p.waitsFor(), len(report.GatesOf(p.fleet)) > 0 && report.ByHand(p.fleet, report.CommitOf(view.Applied))
 	if p.waiting { // nothing is known of a newer generation

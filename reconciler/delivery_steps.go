@@ -120,6 +120,10 @@ func (r *Delivery) fetch(ctx context.Context, p *deliveryPass) (verdict, error) 
 	done(err)
 	p.tree = tree
 	p.leave()
+	p.memory.signed = signedBy{revision: p.revision.Name, generation: p.fleet.Generation}
+	if err == nil {
+		p.memory.signed.text = tree.SignedBy()
+	}
 	return goOn, p.blame(err)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -108,6 +109,8 @@ func TestBadSources(t *testing.T) {
 	w.secret("ssh", map[string]string{"identity": string(identity), "known_hosts": knownHosts(w.git, w.git.HostKeys()[0])})
 	w.secret("ssh-stranger", map[string]string{"identity": string(identity), "known_hosts": knownHosts(w.git, foreign.PublicKey())})
 
+	w.secret("public", map[string]string{"author.pub": string(ssh.MarshalAuthorizedKey(foreign.PublicKey()))})
+
 	good1 := w.repo("fleet", good())
 	cases := []struct {
 		name, reason, message string
@@ -125,8 +128,11 @@ func TestBadSources(t *testing.T) {
 		{"promotion", "UnsupportedSpec", "spec.promotion", true, func(f *fleetv1.Fleet) {
 			f.Spec.Promotion = &fleetv1.Promotion{After: []fleetv1.PromotionGate{{Context: "fleetwright/canary"}}}
 		}},
-		{"verify", "UnsupportedSpec", "spec.source.verify", true, func(f *fleetv1.Fleet) {
+		{"verify-no-secret", "InvalidSecret", "Secret fleetwright/keys does not exist", false, func(f *fleetv1.Fleet) {
 			f.Spec.Source.Verify = &fleetv1.Verification{Mode: fleetv1.VerifyHEAD, SecretRef: meta.LocalObjectReference{Name: "keys"}}
+		}},
+		{"verify-tag-of-branch", "InvalidRef", `but the source follows branch "main"`, true, func(f *fleetv1.Fleet) {
+			f.Spec.Source.Verify = &fleetv1.Verification{Mode: fleetv1.VerifyTag, SecretRef: meta.LocalObjectReference{Name: "public"}}
 		}},
 		{"pull-requests", "UnsupportedSpec", "spec.checks.pullRequests", true, func(f *fleetv1.Fleet) {
 			f.Spec.Checks.PullRequests = &fleetv1.PullRequestChecks{Plan: true}

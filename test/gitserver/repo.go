@@ -128,4 +128,9 @@ func (s *Server) Tag(repo, tag, commit, message string) error {
 	return err
 }
 
+// HashObject stores an object of a kind (commit, tag, tree, blob) byte by byte, without looking at what it says, and returns its SHA.
+func (s *Server) HashObject(repo, kind string, content []byte) (string, error) {
+	return s.git(s.Path(repo), bytes.NewReader(content), "hash-object", "-t", kind, "-w", "--stdin", "--literally")
+}
+
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -74,31 +74,57 @@ func (s source) of(ctx context.Context, fleet *fleetv1.Fleet) (opened, error) {
 	out := opened{s: s, Source: git.Source{
 		URL: spec.URL, Ref: refOf(spec.Ref), Timeout: fleet.Spec.Timeout.Duration, AllowInsecureHTTP: s.insecure, AllowLocal: s.local,
 	}}
-	if spec.ProxySecretRef != nil {
-		data, err := s.secrets.read(ctx, fleet.Namespace, spec.ProxySecretRef.Name)
-		if err != nil {
-			return out, err
-		}
-		if out.Proxy, err = git.ProxyFromSecret(data); err != nil {
+	for _, add := range []func(context.Context, *fleetv1.Fleet, *opened) error{s.addProxy, s.addKeys, s.addLogin} {
+		if err := add(ctx, fleet, &out); err != nil {
 			return out, gitFailure(err)
 		}
 	}
+	return out, nil
+}
+
+func (s source) addProxy(ctx context.Context, fleet *fleetv1.Fleet, out *opened) error {
+	ref := fleet.Spec.Source.ProxySecretRef
+	if ref == nil {
+		return nil
+	}
+	data, err := s.secrets.read(ctx, fleet.Namespace, ref.Name)
+	if err != nil {
+		return err
+	}
+	out.Proxy, err = git.ProxyFromSecret(data)
+	return err
+}
+
+func (s source) addKeys(ctx context.Context, fleet *fleetv1.Fleet, out *opened) error {
+	v := fleet.Spec.Source.Verify
+	if v == nil {
+		return nil
+	}
+	data, err := s.secrets.read(ctx, fleet.Namespace, v.SecretRef.Name)
+	if err != nil {
+		return err
+	}
+	keys, err := git.PublicKeysFromSecret(data)
+	out.Verify = &git.Verify{Mode: git.VerifyMode(v.Mode), Keys: keys}
+	return err
+}
+
+func (s source) addLogin(ctx context.Context, fleet *fleetv1.Fleet, out *opened) error {
+	spec := fleet.Spec.Source
 	if spec.SecretRef == nil {
-		return out, nil
+		return nil
 	}
 	data, err := s.secrets.read(ctx, fleet.Namespace, spec.SecretRef.Name)
 	if err != nil {
-		return out, err
+		return err
 	}
 	if githubapp.Is(data) {
 		if data, out.app, err = s.exchange(ctx, out.Source, data); err != nil {
-			return out, gitFailure(err)
+			return err
 		}
 	}
-	if out.Auth, err = git.AuthFromSecret(data, spec.URL); err != nil {
-		return out, gitFailure(err)
-	}
-	return out, nil
+	out.Auth, err = git.AuthFromSecret(data, spec.URL)
+	return err
 }
 
 // exchange replaces the key of a GitHub App by a token of its installation, for the host that the App is of and for no other.
@@ -139,6 +165,7 @@ func refOf(ref *fleetv1.GitRef) git.Ref {
 var stalled = map[git.Reason]bool{
 	git.ReasonInsecureURL: true, git.ReasonUnsupportedURL: true, git.ReasonInvalidRef: true,
 	git.ReasonTooLarge: true, git.ReasonInvalidTree: true,
+	git.ReasonSignatureMissing: true, git.ReasonSignatureKeyUnknown: true, git.ReasonSignatureInvalid: true,
 }
 
 func gitFailure(err error) error {

@@ -25,6 +25,9 @@ const (
 	ReasonInvalidTree          Reason = "InvalidTree"
 	ReasonRefNotFound          Reason = "RefNotFound"
 	ReasonRepositoryNotFound   Reason = "RepositoryNotFound"
+	ReasonSignatureInvalid     Reason = "SignatureInvalid"
+	ReasonSignatureKeyUnknown  Reason = "SignatureKeyUnknown"
+	ReasonSignatureMissing     Reason = "SignatureMissing"
 	ReasonTooLarge             Reason = "TooLarge"
 	ReasonUnsupportedURL       Reason = "UnsupportedURL"
 

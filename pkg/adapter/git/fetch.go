@@ -25,6 +25,9 @@ var errMoved = errors.New("ref moved during the fetch")
 // hands out is ReasonRefMoved (Resolve again), or ReasonCommitNotFound where Source.Ref.Commit named it. Errors are *Error.
 func Fetch(ctx context.Context, source Source, revision Revision) (*Tree, error) {
 	e, err := parseURL(source)
+	if err == nil {
+		err = checkVerify(source)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +36,17 @@ func Fetch(ctx context.Context, source Source, revision Revision) (*Tree, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, source.timeout())
 	defer cancel()
+	tree, err := fetchTree(ctx, source, e, revision)
+	if err == nil {
+		err = source.Verify.verify(tree, revision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tree, nil
+}
+
+func fetchTree(ctx context.Context, source Source, e endpoint, revision Revision) (*Tree, error) {
 	if e.scheme == "file" {
 		return localTree(e.path, source, revision)
 	}
@@ -54,7 +68,7 @@ func fetchRemote(ctx context.Context, source Source, e endpoint, revision Revisi
 		if !errors.Is(err, errMoved) {
 			return tree, err
 		}
-		tree, err = fetchOnce(ctx, newRemote(source, e), errand{revision, search})
+		tree, err = fetchOnce(ctx, newRemote(source, e), errand{revision, search, source.Verify != nil && source.Verify.Mode.tag()})
 	}
 	if errors.Is(err, errMoved) {
 		return nil, movedError(source, e, revision).because(err)
@@ -85,6 +99,7 @@ func movedError(source Source, e endpoint, revision Revision) *Error {
 type errand struct {
 	revision Revision
 	search   bool
+	tag      bool // the tag that leads to the commit is needed, too
 }
 
 func fetchOnce(ctx context.Context, r *remote, job errand) (*Tree, error) {
@@ -139,6 +154,8 @@ func (e errand) wish(have refs) (wish, error) {
 	switch {
 	case tip == e.revision.Commit:
 		return wish{want: plumbing.NewHash(have.objects[e.revision.FullName]), depth: 1}, nil
+	case e.tag:
+		return wish{}, errNotOurRef
 	case !e.search:
 		return wish{want: plumbing.NewHash(e.revision.Commit), depth: 1}, nil
 	case tip == "":

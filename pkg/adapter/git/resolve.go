@@ -23,6 +23,9 @@ var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
 // the ref needs no server: whether it exists is for Fetch to see. Errors are *Error.
 func Resolve(ctx context.Context, source Source) (Revision, error) {
 	e, err := parseURL(source)
+	if err == nil {
+		err = checkVerify(source)
+	}
 	if err != nil {
 		return Revision{}, err
 	}

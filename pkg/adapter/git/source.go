@@ -18,6 +18,8 @@ type Source struct {
 	Ref Ref
 	// Auth comes from AuthFromSecret; the zero value is anonymous.
 	Auth Auth
+	// Verify demands signatures: Fetch returns nothing that does not have them. Nil: none.
+	Verify *Verify
 	// Proxy for https and http. The zero value takes HTTPS_PROXY and HTTP_PROXY of the environment.
 	Proxy Proxy
 	// Timeout of Resolve and of Fetch. Default DefaultTimeout.

@@ -32,6 +32,7 @@ type Tree struct {
 	// RawTag is the annotated tag that led here, if one did.
 	RawTag []byte
 
+	signed  string
 	entries map[string]entry
 	dirs    map[string]string // path of a directory to its tree's hash; the root is "."
 	read    func(path string, e entry) ([]byte, error)
@@ -52,6 +53,9 @@ type entry struct {
 	hash   plumbing.Hash // of the blob, or of the submodule's commit
 	target string        // of a link, as written
 }
+
+// SignedBy says whose signatures were verified, of what; empty where none was demanded.
+func (t *Tree) SignedBy() string { return t.signed }
 
 // Paths of all files in order, slash-separated and relative to the root. Links count where they lead to a file of the tree.
 func (t *Tree) Paths() []string {

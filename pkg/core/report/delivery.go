@@ -20,6 +20,8 @@ type Delivery struct {
 	Working string
 	// Failure of the last attempt; nil if it did not fail.
 	Failure *Failure
+	// SignedBy says whose signatures on the attempted revision were verified; empty where none are demanded or nothing is known.
+	SignedBy string
 	// NodeWrights of the inventory.
 	NodeWrights []NodeWrightView
 	// Waiting says what the attempted revision waits for before it is applied (package promotion); empty if for nothing.
@@ -30,9 +32,22 @@ type Delivery struct {
 	Open []string
 }
 
-// Conditions are Ready, and Reconciling or Stalled where they are true, without times. Ready comes first. Ready is True only
-// when the revision is applied and every NodeWright is complete at it; never together with Reconciling or Stalled.
+// Conditions are Ready, Reconciling or Stalled where they are true, and SourceVerified where signatures are demanded, without
+// times. Ready comes first. Ready is True only when the revision is applied and every NodeWright is complete at it; never together
+// with Reconciling or Stalled.
 func (d Delivery) Conditions() []metav1.Condition {
+	out := d.verdict()
+	switch {
+	case d.Failure != nil && slices.Contains(signatureReasons, d.Failure.Reason):
+		out = append(out, d.condition(ConditionSourceVerified, metav1.ConditionFalse, d.Failure.Reason, d.Failure.Message))
+	case d.SignedBy != "":
+		message := ShortRevision(d.Attempted) + ": " + d.SignedBy
+		out = append(out, d.condition(ConditionSourceVerified, metav1.ConditionTrue, meta.SucceededReason, message))
+	}
+	return out
+}
+
+func (d Delivery) verdict() []metav1.Condition {
 	if d.Failure != nil {
 		return d.failed(*d.Failure)
 	}

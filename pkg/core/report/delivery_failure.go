@@ -29,6 +29,7 @@ func (f *Failure) Error() string { return f.Message }
 // commitReasons are the reasons that speak about the attempted revision itself.
 var commitReasons = []string{
 	ReasonBuildFailed, ReasonValidationFailed, ReasonEmptyBuild, ReasonRefused, ReasonOwnedByOther, ReasonApplyFailed, ReasonPruneFailed,
+	ReasonSignatureMissing, ReasonSignatureKeyUnknown, ReasonSignatureInvalid,
 }
 
 // rolloutReasons are reasons of Ready that are derived anew from the NodeWrights.
@@ -45,6 +46,19 @@ func Remembered(status fleetv1.FleetStatus) *Failure {
 		f.Revision = status.LastAttemptedRevision
 	}
 	return f
+}
+
+// RememberedSignatures reads back what SourceVerified says about the attempted revision; empty where it is about something else.
+func RememberedSignatures(fleet *fleetv1.Fleet) string {
+	c := condition(fleet.Status.Conditions, ConditionSourceVerified)
+	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != fleet.Generation {
+		return ""
+	}
+	text, ok := strings.CutPrefix(c.Message, ShortRevision(fleet.Status.LastAttemptedRevision)+": ")
+	if !ok {
+		return ""
+	}
+	return text
 }
 
 func condition(conditions []metav1.Condition, kind string) *metav1.Condition {
@@ -140,12 +154,9 @@ func Cut(text string, limit int) string {
 }
 
 // Unsupported says which fields of a Fleet this release cannot honour. Such a Fleet is refused as a whole: to apply a commit
-// although its signature cannot be looked at would be worse than to do nothing.
+// although a promise about it cannot be kept would be worse than to do nothing.
 func Unsupported(spec fleetv1.FleetSpec) *Failure {
 	var fields []string
-	if spec.Source.Verify != nil {
-		fields = append(fields, "spec.source.verify")
-	}
 	if c := spec.Checks; c != nil {
 		if c.PullRequests != nil && (c.PullRequests.Plan || c.PullRequests.Comment) {
 			fields = append(fields, "spec.checks.pullRequests")

@@ -42,6 +42,19 @@ const (
 	ReasonUnsupported = "UnsupportedSpec"
 )
 
+// ConditionSourceVerified says whether the newest revision has the signatures that spec.source.verify demands. Type and the reason of
+// success are Flux's. It is absent where none are demanded, and as long as nothing is known.
+const ConditionSourceVerified = "SourceVerified"
+
+// Reasons of the git adapter that are a verdict on signatures.
+const (
+	ReasonSignatureMissing    = "SignatureMissing"
+	ReasonSignatureKeyUnknown = "SignatureKeyUnknown"
+	ReasonSignatureInvalid    = "SignatureInvalid"
+)
+
+var signatureReasons = []string{ReasonSignatureMissing, ReasonSignatureKeyUnknown, ReasonSignatureInvalid}
+
 // Reasons of events that are no condition.
 const (
 	// EventNewRevision: the tracked ref has a new commit.

@@ -185,8 +185,7 @@ func TestUnsupported(t *testing.T) {
 	spec := fleetv1.FleetSpec{
 		Checks: &fleetv1.Checks{Provider: "gogs"},
 	}
-	spec.Source.Verify = &fleetv1.Verification{}
-	require.Equal(t, "this release does not support spec.source.verify, spec.checks.provider gogs (allowed: "+report.Providers()+"); "+
+	require.Equal(t, "this release does not support spec.checks.provider gogs (allowed: "+report.Providers()+"); "+
 		"nothing is fetched or applied until it is removed", report.Unsupported(spec).Message)
 }
 
