@@ -27,6 +27,7 @@ type problem struct {
 	code     string
 	severity finding.Severity // empty means Error
 	path     path
+	place    path // where to look for it, if not at path
 	message  string
 	allowed  string
 }
@@ -164,7 +165,11 @@ func (d *document) position(locate Locator, p problem) Position {
 	if p.code == CodeUnknownField {
 		find = locate.AtKey
 	}
-	if found, ok := find(d.Key, p.path.pointer()); ok {
+	place := p.path
+	if p.place != nil {
+		place = p.place
+	}
+	if found, ok := find(d.Key, place.pointer()); ok {
 		return found
 	}
 	return Position{File: d.File}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -134,7 +135,18 @@ func fromFieldError(doc map[string]any, e *field.Error) []problem {
 		out = append(out, problem{code: CodeRule, path: at.child(inner...), message: message})
 	}
 	if out == nil {
-		out = append(out, problem{code: CodeRule, path: at, message: message})
+		out = append(out, problem{code: CodeRule, path: at, place: missingIn(at, message), message: message})
 	}
 	return out
+}
+
+var requires = regexp.MustCompile(`^([a-zA-Z]+) is required\b`)
+
+// missingIn is the field that a rule misses: a patch may have taken it away, and is then the place to point at. Nil if the rule
+// misses none.
+func missingIn(at path, message string) path {
+	if m := requires.FindStringSubmatch(message); m != nil {
+		return at.child(m[1])
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -10,7 +11,12 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/finding"
 )
 
-const maxMessage = 300
+const (
+	// maxLine is about how long a finding may become through what kustomize says, in characters.
+	maxLine = 200
+	// minMessage of kustomize is shown, however long the path before it is.
+	minMessage = 80
+)
 
 var (
 	registeredTwice = regexp.MustCompile(`already registered id: ([^\s']+)`)
@@ -19,14 +25,35 @@ var (
 
 // explain turns an error of kustomize into a finding with a place, as well as its text allows.
 func (s *scan) explain(err error) finding.Finding {
-	message := innermost(err)
+	message := shortened(innermost(err), maxLine-len(s.rootFile())-len(cannotBuild)-len(":1:1: "))
 	if m := registeredTwice.FindStringSubmatch(err.Error()); m != nil {
 		return s.declaredTwice(resid.FromString(m[1]))
 	}
 	if p, ok := s.operation(message); ok {
 		return problem(codePatchFailed, p, "the patch does not apply: %s", message)
 	}
-	return s.atRoot(codeBuildFailed, "kustomize cannot build the overlay: "+message, "")
+	return s.atRoot(codeBuildFailed, cannotBuild+message, "")
+}
+
+const cannotBuild = "kustomize cannot build the overlay: "
+
+// crashed is the finding of a build that panicked.
+func crashed(dir string, crash any) finding.Finding {
+	return problem(codeBuildFailed, Position{File: dir}, "the build crashed: %s", shortened(fmt.Sprint(crash), minMessage))
+}
+
+func (s *scan) rootFile() string {
+	if k := s.byDir[s.root]; k != nil {
+		return k.path
+	}
+	return s.root
+}
+
+func shortened(message string, limit int) string {
+	if runes := []rune(message); len(runes) > max(limit, minMessage) {
+		return string(runes[:max(limit, minMessage)-1]) + "…"
+	}
+	return message
 }
 
 func (s *scan) atRoot(code, message, allowed string) finding.Finding {
@@ -45,9 +72,6 @@ func innermost(err error) string {
 		if i := strings.LastIndex(message, prefix); i >= 0 {
 			message = message[i+len(prefix):]
 		}
-	}
-	if runes := []rune(message); len(runes) > maxMessage {
-		message = string(runes[:maxMessage]) + "…"
 	}
 	return message
 }

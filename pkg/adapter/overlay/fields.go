@@ -12,6 +12,8 @@ type fieldRule struct {
 	paths, dirs bool
 	// patches marks a list of patches.
 	patches bool
+	// everywhere marks a value that every object takes up.
+	everywhere bool
 }
 
 const (
@@ -28,12 +30,12 @@ var fieldRules = map[string]fieldRule{
 	"resources":  {paths: true},
 	"bases":      {paths: true, dirs: true, deprecated: "resources"},
 	"components": {paths: true, dirs: true},
-	"namePrefix": {}, "nameSuffix": {}, "namespace": {},
-	"labels": {}, "commonLabels": {deprecated: "labels"}, "commonAnnotations": {},
+	"namePrefix": {everywhere: true}, "nameSuffix": {everywhere: true}, "namespace": {everywhere: true},
+	"labels": {everywhere: true}, "commonLabels": {everywhere: true, deprecated: "labels"}, "commonAnnotations": {everywhere: true},
 	"patches":               {patches: true},
 	"patchesStrategicMerge": {patches: true, deprecated: "patches"},
 	"patchesJson6902":       {patches: true, deprecated: "patches"},
-	"replacements":          {}, "images": {}, "replicas": {}, "sortOptions": {}, "buildMetadata": {},
+	"replacements":          {}, "images": {everywhere: true}, "replicas": {everywhere: true}, "sortOptions": {}, "buildMetadata": {},
 
 	"openapi":                     {refused: isGlobal, instead: "JSON patches for lists"},
 	"crds":                        {refused: isGlobal, instead: "nothing: the kinds of a fleet are known"},

@@ -185,7 +185,7 @@ func TestDeliveryReport_KB04_AliasesDoNotExplode(t *testing.T) {
 		bomb += string(i) + ": &" + string(i) + " [" + strings.Repeat(last+",", 9) + last + "]\n"
 	}
 	_, findings := overlay.Build(repository.with(tree{"base/gpu.yaml": gpu + "---\n" + bomb}), "overlays/us")
-	require.Equal(t, []string{"error base/gpu.yaml:1:1: expands to more than 200000 YAML values"}, texts(findings))
+	require.Equal(t, []string{"error base/gpu.yaml:1:1: up to here, the overlay expands to more than 200000 YAML values"}, texts(findings))
 }
 
 func TestAmbiguousValuesAreWarnings(t *testing.T) {

@@ -12,8 +12,9 @@ import (
 
 // Locator knows where the values of a build are written.
 type Locator struct {
-	objects map[ObjectKey]*located
-	marks   *marker
+	objects  map[ObjectKey]*located
+	marks    *marker
+	removals []removal
 }
 
 // located is one object of the build, and the document that declares it.
@@ -28,7 +29,12 @@ type located struct {
 //
 // Where the overlay cannot be built with marks (a JSON patch tests a value, say), positions are those of the object's own
 // file and Approximate. An overlay that does not build at all is an error.
-func Locate(files Files, dir string) (*Locator, error) {
+func Locate(files Files, dir string) (located *Locator, err error) {
+	defer func() {
+		if crash := recover(); crash != nil {
+			located, err = nil, fmt.Errorf("locate: %s", crashed(dir, crash))
+		}
+	}()
 	s := scanOverlay(files, dir)
 	if s.failed() {
 		return nil, fmt.Errorf("locate: %s", s.sorted()[0])
@@ -38,7 +44,12 @@ func Locate(files Files, dir string) (*Locator, error) {
 	if err != nil {
 		return s.locateRoughly()
 	}
-	return newLocator(built, marks)
+	l, err := newLocator(built, marks)
+	if err != nil {
+		return nil, err
+	}
+	l.removals = s.removals()
+	return l, nil
 }
 
 func newLocator(built []*resource.Resource, marks *marker) (*Locator, error) {
@@ -78,7 +89,8 @@ func (s *scan) locateRoughly() (*Locator, error) {
 }
 
 // At answers where the value at a JSON pointer ("/spec/packages/tuning/image") is written: the value itself, the key where
-// the value is a map, the first entry where it is a list. A value that is missing is where its nearest parent is. Names, labels and the like (apiVersion,
+// the value is a map, the first entry where it is a list. A value that is missing is where a patch takes it away, else where its
+// nearest parent is. Names, labels and the like (apiVersion,
 // kind, metadata) are looked up in the document that declares the object. False: the object is not part of the build.
 func (l *Locator) At(key ObjectKey, pointer string) (Position, bool) {
 	return l.find(key, pointer, func(m mark) Position { return m.value })
@@ -96,6 +108,9 @@ func (l *Locator) find(key ObjectKey, pointer string, pick func(mark) Position) 
 	}
 	tokens := split(pointer)
 	if len(tokens) > 0 && !isHead(tokens[0]) && object.marked != nil {
+		if p, ok := l.removedAt(object, tokens); ok {
+			return p, true
+		}
 		if m, ok := l.marks.nearest(object.marked, tokens); ok {
 			return pick(m), true
 		}

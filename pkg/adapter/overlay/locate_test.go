@@ -61,7 +61,7 @@ func TestPositionsThroughBasesAndPatches(t *testing.T) {
 		{"NodeWright", "us-gpu", "/spec/serial", "overlays/us/kustomization.yaml:15:56"},
 		{"NodeWright", "us-gpu", "/spec/packages/tuning", "base/gpu.yaml:9:5"},
 		{"NodeWright", "us-gpu", "/spec/packages/tuning/missing/deep", "base/gpu.yaml:9:5"},
-		{"NodeWright", "us-gpu", "/spec/priority", "base/gpu.yaml:6:1"},
+		{"NodeWright", "us-gpu", "/spec/priority", "overlays/us/merge.yaml:10:3"},
 		{"NodeWright", "us-gpu", "/spec", "base/gpu.yaml:6:1"},
 		{"NodeWright", "us-gpu", "/metadata/name", "base/gpu.yaml:4:9"},
 		{"NodeWright", "us-gpu", "/metadata/labels/tier", "base/gpu.yaml:5:18"},

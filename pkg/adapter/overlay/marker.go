@@ -49,10 +49,31 @@ func (m *marker) put(file string, key, value *yaml.Node) string {
 func (m *marker) resources(src *source) []*yaml.Node {
 	var out []*yaml.Node
 	for _, doc := range src.docs {
-		m.documents = append(m.documents, declaration{src.path, doc})
-		out = append(out, m.annotate(m.object(src.path, doc), strconv.Itoa(len(m.documents)-1)))
+		out = append(out, m.declare(src.path, doc))
 	}
 	return out
+}
+
+// declare marks one document; of a list, each object by itself.
+func (m *marker) declare(file string, doc *yaml.Node) *yaml.Node {
+	if items := listItems(doc); items != nil {
+		copies := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, item := range items.Content {
+			copies.Content = append(copies.Content, m.declare(file, resolve(item)))
+		}
+		return set(plainCopy(doc), "items", copies)
+	}
+	m.documents = append(m.documents, declaration{file, doc})
+	return m.annotate(m.object(file, doc), strconv.Itoa(len(m.documents)-1))
+}
+
+// listItems are the objects of a List, as kubectl exports them; nil for any other document.
+func listItems(doc *yaml.Node) *yaml.Node {
+	_, items := get(doc, "items")
+	if !strings.HasSuffix(text(doc, "kind"), "List") || items == nil || items.Kind != yaml.SequenceNode {
+		return nil
+	}
+	return items
 }
 
 // object copies an object with its content marked. What names the object stays, for selectors and patches to find.
@@ -70,18 +91,20 @@ func (m *marker) object(file string, doc *yaml.Node) *yaml.Node {
 	return out
 }
 
-// annotate adds the annotation to a copy of the object's metadata. A list of objects keeps none.
+// annotate adds the annotation to a copy of the object's metadata.
 func (m *marker) annotate(object *yaml.Node, id string) *yaml.Node {
 	_, metadata := get(object, "metadata")
-	if metadata == nil {
+	if metadata == nil || metadata.Kind != yaml.MappingNode {
 		return object
 	}
-	annotations := mapping()
-	if _, have := get(metadata, "annotations"); have != nil {
-		annotations.Content = append(annotations.Content, have.Content...)
+	_, annotations := get(metadata, "annotations")
+	switch {
+	case annotations == nil || isNull(annotations):
+		annotations = mapping()
+	case annotations.Kind != yaml.MappingNode:
+		return object
 	}
-	annotations.Content = append(annotations.Content, scalar(docAnnotation), scalar("doc"+id))
-	return set(object, "metadata", set(metadata, "annotations", annotations))
+	return set(object, "metadata", set(metadata, "annotations", set(annotations, docAnnotation, scalar("doc"+id))))
 }
 
 // set returns a copy of a mapping with one field set.

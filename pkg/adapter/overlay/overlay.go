@@ -16,7 +16,13 @@ const (
 	maxPatches = 1000
 	maxBytes   = 16 << 20 // of all files that the overlay reaches
 	maxDepth   = 32       // of bases in bases
-	maxNodes   = 200_000  // YAML nodes of one file with aliases expanded
+	maxNodes   = 200_000  // YAML values of all files with aliases expanded
+	maxDirs    = 1000     // directories, each counted as often as it is named
+	// maxBuilt and maxBuiltBytes are what a build may come to, by an upper bound: YAML values, and bytes of their text.
+	maxBuilt      = 400_000
+	maxBuiltBytes = 64 << 20
+	// maxWork is how many objects patches are applied to, each counted once for each patch: about half a millisecond for one.
+	maxWork = 10_000
 	// maxUnmatched is how many patches that match nothing are looked for: each of them costs a build.
 	maxUnmatched = 10
 )
@@ -56,11 +62,19 @@ type Result struct {
 
 // Build renders the directory dir of files. The result is nil exactly when one of the findings is an error. Equal files give
 // equal results, byte for byte. Builds of one process run one after the other.
-func Build(files Files, dir string) (*Result, []finding.Finding) {
+//
+// Nothing is substituted: ${X}, $$ and $1 come out as they went in. Nothing is written to files. A crash of kustomize is a finding.
+func Build(files Files, dir string) (result *Result, findings []finding.Finding) {
+	defer func() {
+		if crash := recover(); crash != nil {
+			result, findings = nil, []finding.Finding{crashed(dir, crash)}
+		}
+	}()
 	s := scanOverlay(files, dir)
 	if s.failed() {
 		return nil, s.sorted()
 	}
+	s.annotate()
 	objects := s.buildObjects()
 	if !s.failed() {
 		s.reportUnmatchedPatches()

@@ -23,6 +23,20 @@ type patch struct {
 
 func (p *patch) isJSON() bool { return len(p.docs) > 0 && p.docs[0].Kind == yaml.SequenceNode }
 
+// operations of a JSON patch; none for a strategic merge.
+func (p *patch) operations() []*yaml.Node {
+	var out []*yaml.Node
+	for _, doc := range p.docs {
+		if doc.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, op := range doc.Content {
+			out = append(out, resolve(op))
+		}
+	}
+	return out
+}
+
 // source file of the patch's own nodes.
 func (p *patch) source() string {
 	if p.file != nil {
@@ -71,10 +85,12 @@ func (s *scan) loadPatch(k *kustomization, p *patch) bool {
 			s.report(allowing(problem(codeInvalidField, p.at, "is not a patch"), "path or patch, and target"))
 			return false
 		}
-		if !s.onlyKeys(k, p.entry, "path", "patch", "target", "options") {
+		if !s.onlyKeys(k.path, p.entry, "path", "patch", "target", "options") {
 			return false
 		}
-		_, p.target = get(p.entry, "target")
+		if _, p.target = get(p.entry, "target"); p.target != nil && isNull(p.target) {
+			p.target = nil
+		}
 		_, inline := get(p.entry, "patch")
 		_, where = get(p.entry, "path")
 		if (inline == nil) == (where == nil) {
@@ -123,7 +139,7 @@ func (s *scan) loadInline(k *kustomization, p *patch) bool {
 		return false
 	}
 	docs, findings := parse(k.path, []byte(p.text.Value), placeOf(p.text, k.data))
-	findings = append(findings, checkNodes(k.path, docs)...)
+	findings = append(findings, s.checkNodes(k.path, docs)...)
 	s.report(findings...)
 	p.docs = docs
 	return len(findings) == 0
@@ -183,33 +199,16 @@ func (s *scan) checkOperations(p *patch, list *yaml.Node) {
 	}
 }
 
-// replacements may name a file; what they hold in place is left to kustomize.
-func (s *scan) replacements(k *kustomization, key, value *yaml.Node) {
-	for _, entry := range s.entries(k, key, value) {
-		entry = resolve(entry)
-		if !s.onlyKeys(k, entry, "source", "sourceValue", "targets", "path") {
-			continue
-		}
-		_, node := get(entry, "path")
-		if node == nil {
-			continue
-		}
-		if file, isDir, ok := s.reference(k, node); ok && !isDir {
-			s.read(file, at(k.path, node))
-		}
-	}
-}
-
 // onlyKeys holds an entry to the exact names of its fields: kustomize reads them in any case and through merge keys, and so
 // might read a path that was not checked.
-func (s *scan) onlyKeys(k *kustomization, entry *yaml.Node, names ...string) bool {
+func (s *scan) onlyKeys(file string, entry *yaml.Node, names ...string) bool {
 	if entry.Kind != yaml.MappingNode {
-		s.report(allowing(problem(codeInvalidField, at(k.path, entry), "is not a map"), strings.Join(names, ", ")))
+		s.report(allowing(problem(codeInvalidField, at(file, entry), "is not a map"), strings.Join(names, ", ")))
 		return false
 	}
 	for i := 0; i < len(entry.Content); i += 2 {
 		if key := entry.Content[i]; !slices.Contains(names, key.Value) {
-			s.report(allowing(problem(codeUnknownField, at(k.path, key), "unknown field %s", key.Value), strings.Join(names, ", ")))
+			s.report(allowing(problem(codeUnknownField, at(file, key), "unknown field %s", key.Value), strings.Join(names, ", ")))
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package overlay
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -45,13 +46,10 @@ func (s *scan) render(contents map[string][]byte) (built []*resource.Resource, e
 	return m.Resources(), nil
 }
 
-// object takes kustomize's notes off and keeps what they say.
+// object takes our note off and keeps what it says.
 func (s *scan) object(built *resource.Resource) (Object, error) {
-	origin, err := built.GetOrigin()
-	if err != nil {
-		return Object{}, fmt.Errorf("read origin: %w", err)
-	}
-	if err := clearNotes(built); err != nil {
+	declared, known := s.places.document(built.GetAnnotations()[docAnnotation])
+	if err := clearNote(built); err != nil {
 		return Object{}, fmt.Errorf("clear annotations: %w", err)
 	}
 	data, err := built.MarshalJSON()
@@ -59,20 +57,41 @@ func (s *scan) object(built *resource.Resource) (Object, error) {
 		return Object{}, fmt.Errorf("write %s: %w", built.CurId(), err)
 	}
 	object := Object{JSON: data, APIVersion: built.GetApiVersion(), Kind: built.GetKind(), Namespace: built.GetNamespace(), Name: built.GetName()}
-	if origin != nil && origin.Path != "" {
-		object.Origin = path.Join(s.root, origin.Path)
+	if known {
+		object.Origin = declared.file
 	}
 	return object, nil
 }
 
-func clearNotes(built *resource.Resource) error {
-	if err := built.SetOrigin(nil); err != nil {
-		return err
-	}
-	if len(built.GetAnnotations()) > 0 {
+func clearNote(built *resource.Resource) error {
+	annotations := built.GetAnnotations()
+	if _, noted := annotations[docAnnotation]; !noted {
 		return nil
 	}
-	return built.PipeE(yaml.Lookup("metadata"), yaml.Clear("annotations"))
+	if len(annotations) == 1 {
+		return built.PipeE(yaml.Lookup("metadata"), yaml.Clear("annotations"))
+	}
+	return built.PipeE(yaml.Lookup("metadata", "annotations"), yaml.Clear(docAnnotation))
+}
+
+// annotate ties every object to the document that declares it. kustomize could note origins itself, but then it also notes
+// every transformer on every object, and reads those notes again each time: 500 objects and 300 patches would take hours.
+func (s *scan) annotate() {
+	s.places, s.annotated = &marker{documentsOnly: true}, map[string][]byte{}
+	for _, src := range s.resources {
+		nodes := s.places.resources(src)
+		data, err := encode(nodes...)
+		if err != nil {
+			continue // the file is read as it is, and its objects have no origin
+		}
+		if again, findings := parse(src.path, data, inPlace); len(findings) == 0 && slices.EqualFunc(nodes, again, sameValue) {
+			s.annotated[src.path] = data
+		}
+	}
+}
+
+func sameValue(a, b *yaml.Node) bool {
+	return a.Kind == b.Kind && a.Value == b.Value && a.ShortTag() == b.ShortTag() && slices.EqualFunc(a.Content, b.Content, sameValue)
 }
 
 // variant is one way to write the overlay's files before a build.
@@ -83,12 +102,13 @@ type variant struct {
 	replace map[string][]byte
 }
 
-// contents of all files, with the kustomization files rewritten. The root's also asks for origins.
+// contents of all files, with the kustomization files rewritten and the resources annotated.
 func (s *scan) contents(v variant) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, src := range s.sources {
 		out[name] = src.data
 	}
+	maps.Copy(out, s.annotated)
 	for _, k := range s.kustomizations {
 		data, err := s.rewrite(k, v.entries)
 		if err != nil {
@@ -96,11 +116,12 @@ func (s *scan) contents(v variant) (map[string][]byte, error) {
 		}
 		out[k.path] = data
 	}
-	for name, data := range v.replace {
-		out[name] = data
-	}
+	maps.Copy(out, v.replace)
 	return out, nil
 }
+
+// unused fields change nothing in a result that is sorted and carries no notes of kustomize.
+var unused = map[string]bool{"buildMetadata": true, "sortOptions": true}
 
 func (s *scan) rewrite(k *kustomization, entries func(*patch) []*yaml.Node) ([]byte, error) {
 	lists := map[string]*yaml.Node{}
@@ -116,13 +137,9 @@ func (s *scan) rewrite(k *kustomization, entries func(*patch) []*yaml.Node) ([]b
 		if list := lists[key.Value]; list != nil {
 			value = list
 		}
-		if key.Value != "buildMetadata" {
+		if !unused[key.Value] {
 			root.Content = append(root.Content, key, value)
 		}
-	}
-	if k.dir == s.root {
-		root.Content = append(root.Content, scalar("buildMetadata"),
-			&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{scalar(types.OriginAnnotations)}})
 	}
 	return encode(root)
 }

@@ -25,9 +25,13 @@ type scan struct {
 	byDir          map[string]*kustomization
 	sources        map[string]*source
 	resources      []*source // in the order of kustomize: bases first
+	places         *marker   // which document declares which object
+	annotated      map[string][]byte
 	bytes, objects int
-	patches        int
+	nodes, patches int
+	affixes        bool // names get a prefix or a suffix somewhere
 	findings       []finding.Finding
+	tooMany        finding.Finding // once nodes is over its limit
 }
 
 // kustomization is one kustomization file.
@@ -36,6 +40,10 @@ type kustomization struct {
 	dir     string
 	node    *yaml.Node
 	patches []*patch
+	// reached and replacements are in the order of the file; everywhere are the values of fields that are put into every object.
+	reached      []reached
+	replacements []replacement
+	everywhere   []*yaml.Node
 }
 
 func scanOverlay(files Files, dir string) *scan {
@@ -58,6 +66,9 @@ func scanOverlay(files Files, dir string) *scan {
 		return s
 	}
 	s.directory(clean, Position{File: clean}, nil)
+	if !s.failed() {
+		s.weigh()
+	}
 	return s
 }
 
@@ -159,7 +170,7 @@ func (s *scan) read(file string, from Position) *source {
 		return nil
 	}
 	docs, findings := parse(file, data, inPlace)
-	findings = append(findings, checkNodes(file, docs)...)
+	findings = append(findings, s.checkNodes(file, docs)...)
 	s.report(findings...)
 	if len(findings) > 0 {
 		return nil
@@ -184,9 +195,47 @@ func (s *scan) fields(k *kustomization, stack []string) {
 		case rule.patches:
 			s.patchList(k, key, value)
 		case key.Value == "replacements":
-			s.replacements(k, key, value)
+			s.replacementList(k, key, value)
+		case rule.everywhere:
+			s.texts(k, key, value)
+			k.everywhere = append(k.everywhere, value)
+			s.affixes = s.affixes || strings.HasPrefix(key.Value, "name")
 		}
 	}
+}
+
+// texts refuses numbers, dates and the like where kustomize wants text: they would be written out differently, or not at all.
+func (s *scan) texts(k *kustomization, key, value *yaml.Node) {
+	var wanted []*yaml.Node
+	switch key.Value {
+	case "namePrefix", "nameSuffix", "namespace":
+		wanted = []*yaml.Node{value}
+	case "commonLabels", "commonAnnotations":
+		wanted = valuesOf(value)
+	case "labels":
+		for _, entry := range value.Content {
+			_, pairs := get(resolve(entry), "pairs")
+			wanted = append(wanted, valuesOf(pairs)...)
+		}
+	}
+	for _, node := range wanted {
+		if node.Kind == yaml.ScalarNode && !isText(node) && !isNull(node) {
+			s.report(allowing(problem(codeInvalidField, at(k.path, node), "%s of %s is not text", node.Value, key.Value),
+				`quotes, "`+node.Value+`"`))
+		}
+	}
+}
+
+// valuesOf the fields of a map.
+func valuesOf(node *yaml.Node) []*yaml.Node {
+	if node == nil || node.Kind != yaml.MappingNode {
+		return nil
+	}
+	var out []*yaml.Node
+	for i := 1; i < len(node.Content); i += 2 {
+		out = append(out, resolve(node.Content[i]))
+	}
+	return out
 }
 
 func deprecation(k *kustomization, key *yaml.Node, rule fieldRule) []finding.Finding {
@@ -228,22 +277,24 @@ func (s *scan) references(k *kustomization, key, value *yaml.Node, stack []strin
 		case !ok:
 		case isDir:
 			s.directory(target, at(k.path, node), stack)
+			k.reached = append(k.reached, reached{node: node, dir: target, component: key.Value == "components"})
 		case fieldRules[key.Value].dirs:
 			s.report(allowing(problem(codeInvalidField, at(k.path, node), "%s is a file", node.Value), "a directory"))
 		default:
-			s.resource(target, at(k.path, node))
+			k.reached = append(k.reached, reached{node: node, file: s.resource(target, at(k.path, node))})
 		}
 	}
 }
 
-func (s *scan) resource(file string, from Position) {
+// resource reads a file of manifests; nil after a finding.
+func (s *scan) resource(file string, from Position) *source {
 	if slices.Contains(kustomizationNames, path.Base(file)) {
 		s.report(allowing(problem(codeInvalidField, from, "%s is a kustomization file", file), "the directory that holds it"))
-		return
+		return nil
 	}
 	src := s.read(file, from)
 	if src == nil || slices.Contains(s.resources, src) {
-		return
+		return src
 	}
 	s.resources = append(s.resources, src)
 	for _, doc := range src.docs {
@@ -252,10 +303,17 @@ func (s *scan) resource(file string, from Position) {
 	if s.objects > maxObjects {
 		s.report(problem(codeTooLarge, from, "the overlay has more than %d objects", maxObjects))
 	}
+	return src
 }
 
 // document refuses what kustomize refuses with a text that names no file.
 func (s *scan) document(src *source, doc *yaml.Node) {
+	if items := listItems(doc); items != nil {
+		for _, item := range items.Content {
+			s.document(src, resolve(item))
+		}
+		return
+	}
 	s.objects++
 	if doc.Kind != yaml.MappingNode {
 		s.report(problem(codeInvalidDocument, at(src.path, doc), "is not a Kubernetes object"))

@@ -2,7 +2,6 @@ package overlay
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -47,16 +46,7 @@ func (p *patch) meets(doc, declared *yaml.Node) bool {
 	if p.target == nil {
 		return text(doc, "kind") == kind && text(doc, "metadata", "name") == name
 	}
-	return fits(text(p.target, "kind"), kind) && fits(text(p.target, "name"), name)
-}
-
-// fits reads a target's field as kustomize does: a regular expression for the whole value; empty fits everything.
-func fits(pattern, value string) bool {
-	if pattern == "" {
-		return true
-	}
-	expression, err := regexp.Compile("^(?:" + pattern + ")$")
-	return err == nil && expression.MatchString(value)
+	return pattern(text(p.target, "kind"))(kind) && pattern(text(p.target, "name"))(name)
 }
 
 // compareLists calls shrinks for each list of the patch that is shorter than the declared one.

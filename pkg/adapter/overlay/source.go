@@ -147,18 +147,23 @@ func placeOf(scalar *yaml.Node, file []byte) place {
 type checker struct {
 	file     string
 	findings []finding.Finding
-	nodes    int
+	nodes    int // of the overlay, up to here
 }
 
-// checkNodes reports duplicate keys, keys that are no strings, and aliases that expand to too much.
-func checkNodes(file string, docs []*yaml.Node) []finding.Finding {
-	c := &checker{file: file}
+// checkNodes reports duplicate keys, keys that are no strings, and aliases that expand to too much: the limit is that of all
+// files together, for many small files can hold as much as a large one.
+func (s *scan) checkNodes(file string, docs []*yaml.Node) []finding.Finding {
+	if s.nodes > maxNodes {
+		return []finding.Finding{s.tooMany}
+	}
+	c := &checker{file: file, nodes: s.nodes}
 	for _, doc := range docs {
 		c.walk(doc)
 	}
-	if c.nodes > maxNodes {
-		return []finding.Finding{problem(codeTooLarge, Position{File: file, Line: 1, Column: 1},
-			"expands to more than %d YAML values", maxNodes)}
+	if s.nodes = c.nodes; c.nodes > maxNodes {
+		s.tooMany = problem(codeTooLarge, Position{File: file, Line: 1, Column: 1},
+			"up to here, the overlay expands to more than %d YAML values", maxNodes)
+		return []finding.Finding{s.tooMany}
 	}
 	return c.findings
 }
