@@ -87,8 +87,9 @@ FUZZTIME ?= 60s
 FUZZ := FuzzParseConfig FuzzFlagName FuzzHistory FuzzInterrupt
 
 .PHONY: fuzz
-fuzz: ## Feed the agent's readers random input: config.json, flag names, history, interrupts (60 s each; FUZZTIME=10m)
+fuzz: ## Feed readers random input: config.json, flag names, history, interrupts, webhooks (60 s each; FUZZTIME=10m)
 	for target in $(FUZZ); do go test -tags fuzz -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./pkg/agent || exit 1; done
+	go test -run '^$$' -fuzz '^FuzzRead$$' -fuzztime $(FUZZTIME) ./pkg/adapter/forge/webhook
 
 .PHONY: bench
 bench: ## Run the benchmarks; the agent's size, start and memory as parts of their bounds, which fail above 1

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -61,6 +62,9 @@ type world struct {
 	stop    context.CancelFunc
 	ended   chan error
 	tokens  int
+
+	hooks     string        // where webhooks are sent to
+	retryBase time.Duration // of the next process
 }
 
 // newWorld starts the git server and the reconciler. Tests run one after the other: Fleets own cluster-scoped objects.
@@ -76,7 +80,7 @@ func newWorld(t *testing.T, options gitserver.Options) *world {
 	server, err := gitserver.New(t.TempDir(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	w := &world{t: t, admin: admin, git: server, account: c.ServiceAccount(namespace, "fleetwright-reconciler")}
+	w := &world{t: t, admin: admin, git: server, account: c.ServiceAccount(namespace, "fleetwright-reconciler"), retryBase: 100 * time.Millisecond}
 	w.clean() // what a test that failed left
 	w.start()
 	t.Cleanup(func() { w.kill(); w.clean() })
@@ -92,8 +96,11 @@ func (w *world) start() {
 		Cache: adapter.CacheOptions(namespace), Controller: config.Controller{SkipNameValidation: &skip},
 	})
 	require.NoError(w.t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(w.t, err)
+	w.hooks = "http://" + listener.Addr().String() + "/webhook"
 	require.NoError(w.t, delivery.Add(m, delivery.Options{
-		AllowInsecureHTTP: true, RetryBase: 100 * time.Millisecond, Registry: prometheus.NewRegistry(),
+		AllowInsecureHTTP: true, RetryBase: w.retryBase, Registry: prometheus.NewRegistry(), Webhooks: listener,
 		Reporter: forge.ReporterOptions{MinInterval: time.Millisecond, BackoffBase: moment, DrainTimeout: time.Millisecond},
 	}))
 	ctx, cancel := context.WithCancel(context.Background())

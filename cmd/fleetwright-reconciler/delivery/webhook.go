@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge/webhook"
@@ -23,7 +24,7 @@ func addWebhooks(m manager.Manager, credentials secrets, o Options) error {
 	if o.Webhooks == nil {
 		return nil
 	}
-	log := slog.Default().With("loop", "webhook")
+	log := slog.New(logr.ToSlogHandler(m.GetLogger())).With("loop", "webhook")
 	waker := &reconciler.HookWaker{Client: m.GetClient(), Log: log, Now: time.Now}
 	hooks := &reconciler.Webhooks{
 		Fleets: m.GetClient(), Hooks: hookReader{}, Waker: waker,

@@ -10,7 +10,7 @@ import (
 // the same if they are equal. Host and path are in lower case, because the forges that tell cases apart are rare, and the
 // price of taking two repositories for one is a look.
 type Repository struct {
-	// Host without user and port. Empty: the sender does not tell (Bitbucket Data Center before 8).
+	// Host without user and port. Empty: the sender does not tell (older versions of Bitbucket Data Center).
 	Host string
 	// Path without leading and trailing slash and without `.git`.
 	Path string
