@@ -3,8 +3,10 @@ package manifest
 import (
 	"errors"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -25,6 +27,35 @@ func (k *kind) checkJSONSchema(value map[string]any) []problem {
 	}
 	return out
 }
+
+// lostDigits finds numbers that no reader of JSON keeps exactly and that no schema limits, such as a quantity without quotes. What
+// was found already stays the only word about its place.
+func lostDigits(value any, found []problem) []problem {
+	var out []problem
+	var walk func(path, any)
+	walk = func(at path, value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				walk(at.child(key), v[key])
+			}
+		case []any:
+			for i, item := range v {
+				walk(at.child(strconv.Itoa(i)), item)
+			}
+		case float64:
+			known := slices.ContainsFunc(found, func(p problem) bool { return p.path.covers(at) })
+			if isHuge(v) && !known {
+				out = append(out, problem{code: CodeInvalidValue, path: at, message: "is " + show(v) + ", which loses digits; put it in quotes"})
+			}
+		}
+	}
+	walk(nil, value)
+	return out
+}
+
+// isHuge says that a number does not fit into an integer of 64 bits.
+func isHuge(number float64) bool { return number >= math.MaxInt64 || number < math.MinInt64 }
 
 // leaves are the errors that no other error causes.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {

@@ -26,6 +26,7 @@ type judgement struct {
 // values that it rejects are taken out, so that the later steps still judge the rest and everything is found at once.
 func (k *kind) judge(value map[string]any) judgement {
 	found := k.checkJSONSchema(value)
+	found = append(found, lostDigits(value, found)...)
 	doc := runtime.DeepCopyJSON(value)
 	removed := removeRejected(doc, found)
 	delete(doc, "status") // nobody sets a status by creating an object

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -130,6 +131,12 @@ func typeName(value any) string {
 // show quotes a value, cut to a readable length.
 func show(value any) string {
 	const longest = 60
+	if number, ok := value.(float64); ok && isHuge(number) { // its last digits are lost
+		if number > 0 {
+			return fmt.Sprintf("a number above %d", int64(math.MaxInt64))
+		}
+		return fmt.Sprintf("a number below %d", int64(math.MinInt64))
+	}
 	text, ok := value.(string)
 	if !ok {
 		return fmt.Sprint(value)

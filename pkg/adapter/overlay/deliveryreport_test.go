@@ -450,3 +450,32 @@ func TestDeliveryReport_KB19_TextThatLooksLikeAVariableIsNoFinding(t *testing.T)
 	require.Empty(t, texts(findings))
 	require.Contains(t, string(result.Objects[1].JSON), `{"description":"the ${var} of $(cluster)","note":"${var}"}`)
 }
+
+// TestDeliveryReport_SV04_DuplicateKeysAreAlwaysErrors: in every file and every text of YAML that a build reads.
+func TestDeliveryReport_SV04_DuplicateKeysAreAlwaysErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files tree
+		want  string
+	}{
+		"object":        {repository.with(tree{"base/gpu.yaml": gpu + "      version: 1.2.4\n"}), `base/gpu.yaml:12:7: key "version" was already set on line 10`},
+		"in quotes":     {repository.with(tree{"base/gpu.yaml": gpu + "      \"version\": 1.2.4\n"}), `base/gpu.yaml:12:7: key "version" was already set on line 10`},
+		"JSON":          {repository.with(tree{"base/gpu.yaml": `{"kind": "X", "apiVersion": "v1", "metadata": {"name": "a", "name": "b"}}`}), `base/gpu.yaml:1:61: key "name" was already set on line 1`},
+		"second object": {repository.with(tree{"base/gpu.yaml": gpu + "---\n" + gpu + "kind: X\n"}), `base/gpu.yaml:24:1: key "kind" was already set on line 14`},
+		"item of a List": {repository.with(tree{"base/gpu.yaml": "kind: List\napiVersion: v1\nitems:\n  - {kind: X, kind: Y, metadata: {name: a}}\n"}),
+			`base/gpu.yaml:4:15: key "kind" was already set on line 4`},
+		"kustomization": {overlayWith("namePrefix: a\nnamePrefix: b\n", nil), `overlays/us/kustomization.yaml:4:1: key "namePrefix" was already set on line 3`},
+		"patch in place": {overlayWith("patches:\n  - target: {kind: NodeWright}\n    patch: |\n      spec: {a: 1, a: 2}\n", nil),
+			`overlays/us/kustomization.yaml:6:20: key "a" was already set on line 6`},
+		"patch in a file": {overlayWith("patches: [{path: p.yaml}]\n", tree{"overlays/us/p.yaml": "kind: NodeWright\nkind: X\n"}), `overlays/us/p.yaml:2:1: key "kind" was already set on line 1`},
+		"JSON patch": {overlayWith("patches:\n  - target: {kind: NodeWright}\n    patch: |\n      - {op: add, op: remove, path: /spec/x}\n", nil),
+			`overlays/us/kustomization.yaml:6:19: key "op" was already set on line 6`},
+		"replacement": {overlayWith("replacements: [{path: r.yaml}]\n", tree{"overlays/us/r.yaml": "source: {kind: X}\nsource: {kind: Y}\n"}), `overlays/us/r.yaml:2:1: key "source" was already set on line 1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, findings := overlay.Build(tc.files, "overlays/us")
+			require.Nil(t, result)
+			require.Equal(t, []string{"error " + tc.want}, texts(findings))
+			require.Equal(t, "DuplicateKey", findings[0].Code)
+		})
+	}
+}
