@@ -75,6 +75,12 @@ func (s *Server) Apply(repo string, change Change) (string, error) {
 	return sha, nil
 }
 
+// Import feeds a stream of git fast-import, as one pack and without compressing it again: for repositories with much history.
+func (s *Server) Import(repo string, stream io.Reader) error {
+	_, err := s.git(s.Path(repo), stream, "-c", "fastimport.unpackLimit=1", "-c", "pack.compression=0", "fast-import", "--quiet", "--force")
+	return err
+}
+
 // importStream words a change in the language of git fast-import, which needs no work tree.
 func importStream(c Change) io.Reader {
 	var b bytes.Buffer

@@ -73,6 +73,7 @@ func (s source) of(ctx context.Context, fleet *fleetv1.Fleet) (opened, error) {
 	spec := fleet.Spec.Source
 	out := opened{s: s, Source: git.Source{
 		URL: spec.URL, Ref: refOf(spec.Ref), Timeout: fleet.Spec.Timeout.Duration, AllowInsecureHTTP: s.insecure, AllowLocal: s.local,
+		RecurseSubmodules: spec.RecurseSubmodules,
 	}}
 	for _, add := range []func(context.Context, *fleetv1.Fleet, *opened) error{s.addProxy, s.addKeys, s.addLogin} {
 		if err := add(ctx, fleet, &out); err != nil {
@@ -166,6 +167,7 @@ var stalled = map[git.Reason]bool{
 	git.ReasonInsecureURL: true, git.ReasonUnsupportedURL: true, git.ReasonInvalidRef: true,
 	git.ReasonTooLarge: true, git.ReasonInvalidTree: true,
 	git.ReasonSignatureMissing: true, git.ReasonSignatureKeyUnknown: true, git.ReasonSignatureInvalid: true,
+	git.ReasonSubmoduleElsewhere: true, git.ReasonSubmoduleInvalid: true,
 }
 
 func gitFailure(err error) error {

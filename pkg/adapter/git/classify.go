@@ -65,7 +65,7 @@ var causes = []cause{
 		return failure(ReasonUnexpectedAnswer, "%s redirects in a way that is not followed; use the final URL", r.name)
 	}},
 	{isTimeout, func(r *remote, _ error) *Error {
-		return failure(ReasonTimeout, "%s did not finish within %s, while %s", r.name, r.source.timeout(), r.stage())
+		return failure(ReasonTimeout, "%s did not finish within %s, while %s%s", r.name, r.source.timeout(), r.stage(), r.timeoutAdvice())
 	}},
 	{isAny(context.Canceled), func(r *remote, _ error) *Error {
 		return failure(ReasonCanceled, "reading %s was canceled, while %s", r.name, r.stage())
@@ -175,6 +175,14 @@ func isNetwork(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError
 	return errors.As(err, &op) || errors.As(err, &dns)
+}
+
+// timeoutAdvice is for the one stage that takes longer the more there is.
+func (r *remote) timeoutAdvice() string {
+	if r.stage() != stageFetch {
+		return ""
+	}
+	return "; is the timeout long enough for this repository?"
 }
 
 // isProxyDial recognizes that the proxy itself cannot be reached.

@@ -93,6 +93,15 @@ func (e endpoint) name() string {
 	return fmt.Sprintf("%s://%s/%s", e.scheme, host, strings.TrimLeft(e.path, "/"))
 }
 
+// origin is scheme, host and port: what credentials are for.
+func (e endpoint) origin() string {
+	port := e.port
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80", "ssh": "22"}[e.scheme]
+	}
+	return e.scheme + "://" + net.JoinHostPort(strings.ToLower(e.host), port)
+}
+
 // address is host:port of an SSH server.
 func (e endpoint) address() string {
 	port := e.port

@@ -28,10 +28,13 @@ const (
 	ReasonSignatureInvalid     Reason = "SignatureInvalid"
 	ReasonSignatureKeyUnknown  Reason = "SignatureKeyUnknown"
 	ReasonSignatureMissing     Reason = "SignatureMissing"
+	ReasonSubmoduleElsewhere   Reason = "SubmoduleElsewhere"
+	ReasonSubmoduleInvalid     Reason = "SubmoduleInvalid"
 	ReasonTooLarge             Reason = "TooLarge"
 	ReasonUnsupportedURL       Reason = "UnsupportedURL"
 
 	ReasonCanceled         Reason = "Canceled"
+	ReasonPackDamaged      Reason = "PackDamaged"
 	ReasonRefMoved         Reason = "RefMoved"
 	ReasonTimeout          Reason = "Timeout"
 	ReasonUnexpectedAnswer Reason = "UnexpectedAnswer"

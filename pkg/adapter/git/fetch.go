@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
@@ -36,6 +37,7 @@ func Fetch(ctx context.Context, source Source, revision Revision) (*Tree, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, source.timeout())
 	defer cancel()
+	source.spent = newBudget(source.Limits)
 	tree, err := fetchTree(ctx, source, e, revision)
 	if err == nil {
 		err = source.Verify.verify(tree, revision)
@@ -50,7 +52,11 @@ func fetchTree(ctx context.Context, source Source, e endpoint, revision Revision
 	if e.scheme == "file" {
 		return localTree(e.path, source, revision)
 	}
-	return fetchRemote(ctx, source, e, revision)
+	tree, err := fetchRemote(ctx, source, e, revision)
+	if err != nil || !source.RecurseSubmodules {
+		return tree, err
+	}
+	return tree, (&grafter{source: source, tree: tree}).graft(ctx, site{dir: ".", at: e, url: source.URL})
 }
 
 // FetchAt reads the tree of a commit of which is known at which ref (a full name, for example refs/heads/main or
@@ -197,7 +203,12 @@ func (r *remote) readPack(ctx context.Context, s session, w wish) (storer.Encode
 		return nil, err
 	}
 	defer func() { _ = res.Close() }()
-	pack, err := io.ReadAll(demultiplexed(req.Capabilities, res))
+	turn := turn{of: r}
+	defer turn.end()
+	pack, err := turn.readAll(ctx, demultiplexed(req.Capabilities, res))
+	if ctx.Err() == nil && isAny(io.ErrUnexpectedEOF, pktline.ErrInvalidPktLen)(err) {
+		return nil, r.damaged(err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -395,7 +395,7 @@ func TestLinksSubmodulesAndLFS(t *testing.T) {
 		"dir":               {git.ReasonFileIsLink, `dir is a symbolic link to the directory base; write that path instead`},
 		"dir/a.yaml":        {git.ReasonFileIsLink, `dir is a symbolic link to the directory base; write that path instead`},
 		"loop":              {git.ReasonFileIsLink, `loop is a symbolic link that leads over more than 8 links`},
-		"vendor/lib/x.yaml": {git.ReasonFileIsSubmodule, `vendor/lib/x.yaml lies in the git submodule vendor/lib, which is not fetched; commit the files themselves`},
+		"vendor/lib/x.yaml": {git.ReasonFileIsSubmodule, `vendor/lib/x.yaml lies in the git submodule vendor/lib, which is not fetched; set recurseSubmodules of the source, or commit the files themselves`},
 		"big.yaml":          {git.ReasonFileIsLFSPointer, `big.yaml is stored with Git LFS, which is not read; commit the file itself`},
 	}
 	for path, tc := range cases {

@@ -132,7 +132,7 @@ type meteredBody struct {
 
 func task(req *http.Request) string {
 	if req.Method == http.MethodPost {
-		return "fetching the commit"
+		return stageFetch
 	}
 	return "listing the refs"
 }

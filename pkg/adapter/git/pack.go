@@ -16,25 +16,30 @@ import (
 // unfold into more memory than the limit.
 func (r *remote) unpack(pack []byte, store *memory.Storage) error {
 	limits := r.source.Limits.withDefaults()
-	limit, most := limits.Unpacked, objectsPerFile*limits.Files+moreObjects
-	total, objects, err := packSize(pack, limit, most)
+	most := objectsPerFile*limits.Files + moreObjects
+	total, objects, err := packSize(pack, r.source.spent.unpacked, most)
 	if err != nil {
-		return fmt.Errorf("scan pack: %w", err)
+		return r.damaged(err)
 	}
 	if objects > most {
 		return failure(ReasonTooLarge, "the commit of %s consists of more than %d objects; split the repository or raise the limit", r.name, most)
 	}
-	if total > limit {
-		return failure(ReasonTooLarge, "the commit of %s unpacks to more than %s; split the repository or raise the limit", r.name, size(limit))
+	if total > r.source.spent.unpacked {
+		return failure(ReasonTooLarge, "the commit of %s unpacks to more than %s; split the repository or raise the limit", r.name, size(limits.Unpacked))
 	}
+	r.source.spent.unpacked -= total
 	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(bytes.NewReader(pack)), store)
-	if err != nil {
-		return fmt.Errorf("open pack: %w", err)
+	if err == nil {
+		_, err = parser.Parse()
 	}
-	if _, err := parser.Parse(); err != nil {
-		return fmt.Errorf("read pack: %w", err)
+	if err != nil {
+		return r.damaged(err)
 	}
 	return nil
+}
+
+func (r *remote) damaged(err error) *Error {
+	return failure(ReasonPackDamaged, "what %s sent is cut off or damaged; it is fetched again", r.name).because(err)
 }
 
 // objectsPerFile and moreObjects bound the objects of a pack: each file is a blob, and its directories, the commit and some

@@ -30,11 +30,16 @@ type remote struct {
 
 func newRemote(source Source, e endpoint) *remote {
 	announceMultiACK()
-	r := &remote{source: source, endpoint: e, name: e.name(), meter: &meter{}}
-	r.meter.left.Store(source.Limits.withDefaults().Transfer)
+	if source.spent == nil {
+		source.spent = newBudget(source.Limits)
+	}
+	r := &remote{source: source, endpoint: e, name: e.name(), meter: &source.spent.meter}
 	r.enter("connecting")
 	return r
 }
+
+// stageFetch is what takes long where a repository is large.
+const stageFetch = "fetching the commit"
 
 func (r *remote) enter(stage string) { r.doing.Store(stage) }
 
@@ -54,6 +59,19 @@ var multiACK sync.Once
 // that this package makes, is never answered with the acknowledgements that go-git cannot read.
 func announceMultiACK() {
 	multiACK.Do(func() { transport.UnsupportedCapabilities = []capability.Capability{capability.ThinPack} })
+}
+
+// budget is what is left of the limits, for a repository and its submodules together.
+type budget struct {
+	meter    meter
+	unpacked int64
+}
+
+func newBudget(limits Limits) *budget {
+	limits = limits.withDefaults()
+	b := &budget{unpacked: limits.Unpacked}
+	b.meter.left.Store(limits.Transfer)
+	return b
 }
 
 // meter stops an attempt that receives more than it may.

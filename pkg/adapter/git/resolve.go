@@ -15,6 +15,7 @@ import (
 const (
 	branchPrefix = "refs/heads/"
 	tagPrefix    = "refs/tags/"
+	headRef      = "HEAD"
 )
 
 var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
@@ -90,6 +91,7 @@ func advertisedRefs(a *packp.AdvRefs) refs {
 	}
 	if a.Head != nil {
 		out.head = a.Head.String()
+		out.objects[headRef] = out.head
 	}
 	for _, link := range a.Capabilities.Get(capability.SymRef) {
 		if name, ok := strings.CutPrefix(link, "HEAD:"); ok {
@@ -130,7 +132,7 @@ func (r refs) resolveHead(repository string) (Revision, error) {
 		return Revision{}, failure(ReasonRefNotFound, "HEAD of %s points to nothing; name a branch in the source's ref", repository)
 	}
 	if r.headName == "" {
-		return Revision{Ref: "HEAD", Commit: r.head, FullName: "HEAD"}, nil
+		return Revision{Ref: headRef, Commit: r.head, FullName: headRef}, nil
 	}
 	return Revision{Ref: shortName(r.headName), Commit: r.head, FullName: r.headName}, nil
 }

@@ -22,6 +22,8 @@ type Source struct {
 	Verify *Verify
 	// Proxy for https and http. The zero value takes HTTPS_PROXY and HTTP_PROXY of the environment.
 	Proxy Proxy
+	// RecurseSubmodules reads submodules into the tree, if they are on the same server.
+	RecurseSubmodules bool
 	// Timeout of Resolve and of Fetch. Default DefaultTimeout.
 	Timeout time.Duration
 	// Limits of a fetch and of its tree. Zero fields take the defaults.
@@ -30,6 +32,8 @@ type Source struct {
 	AllowInsecureHTTP bool
 	// AllowLocal lets URL be file:// or a path. For the demo and the command line only.
 	AllowLocal bool
+
+	spent *budget // of one Fetch, over all its conversations; nil: of each its own
 }
 
 // Ref names one commit. Where several fields are set the most exact wins: Commit, Name, SemVer, Tag, Branch, as in Flux.

@@ -140,7 +140,7 @@ func (s *sshSession) UploadPack(ctx context.Context, req *packp.UploadPackReques
 	if _, err := s.AdvertisedReferencesContext(ctx); err != nil {
 		return nil, err
 	}
-	s.remote.enter("fetching the commit")
+	s.remote.enter(stageFetch)
 	if err := req.UploadRequest.Encode(s.stdin); err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
 	}

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -52,6 +53,7 @@ type entry struct {
 	size   int64
 	hash   plumbing.Hash // of the blob, or of the submodule's commit
 	target string        // of a link, as written
+	from   *Tree         // the submodule that holds the blob; nil: the tree itself
 }
 
 // SignedBy says whose signatures were verified, of what; empty where none was demanded.
@@ -85,7 +87,11 @@ func (t *Tree) ReadFile(name string) ([]byte, error) {
 	if e.size > t.limits.File {
 		return nil, failure(ReasonTooLarge, "%s has %d bytes, more than the %s that one file may have", file, e.size, size(t.limits.File))
 	}
-	content, err := t.read(file, e)
+	from := t
+	if e.from != nil {
+		from = e.from
+	}
+	content, err := from.read(file, e)
 	if err != nil {
 		return nil, err
 	}
@@ -149,14 +155,14 @@ func (t *Tree) missing(name, current string) error {
 }
 
 func submoduleError(name, at string) error {
-	return failure(ReasonFileIsSubmodule, "%s lies in the git submodule %s, which is not fetched; commit the files themselves", name, at)
+	return failure(ReasonFileIsSubmodule, "%s lies in the git submodule %s, which is not fetched; set recurseSubmodules of the source, or commit the files themselves", name, at)
 }
 
 // newTree reads the tree of a commit from a store. origin is the object that was asked for: the commit or a tag.
 func newTree(store storer.EncodedObjectStorer, commit, origin plumbing.Hash, limits Limits) (*Tree, error) {
 	c, err := object.GetCommit(store, commit)
 	if err != nil {
-		return nil, failure(ReasonInvalidTree, "commit %s cannot be read", commit).because(err)
+		return nil, unreadableObject("commit "+commit.String(), err)
 	}
 	t := &Tree{
 		Commit: commit.String(), Hash: c.TreeHash.String(),
@@ -166,7 +172,7 @@ func newTree(store storer.EncodedObjectStorer, commit, origin plumbing.Hash, lim
 	t.read = func(name string, e entry) ([]byte, error) {
 		blob, err := store.EncodedObject(plumbing.BlobObject, e.hash)
 		if err != nil {
-			return nil, failure(ReasonInvalidTree, "%s cannot be read from the commit", name).because(err)
+			return nil, unreadableObject(name, err)
 		}
 		return readEncoded(blob)
 	}
@@ -175,15 +181,12 @@ func newTree(store storer.EncodedObjectStorer, commit, origin plumbing.Hash, lim
 
 // add walks one directory.
 func (t *Tree) add(store storer.EncodedObjectStorer, dir string, hash plumbing.Hash) error {
-	if strings.Count(dir, "/")+1 > t.limits.Depth {
-		return failure(ReasonTooLarge, "%s is nested deeper than %d directories", dir, t.limits.Depth)
-	}
-	if most := dirsPerFile * t.limits.Files; len(t.dirs) >= most { // a few objects can make any number of directories
-		return failure(ReasonTooLarge, "the repository has more than %d directories; split it or raise the limit", most)
+	if err := t.room(dir); err != nil {
+		return err
 	}
 	tree, err := object.GetTree(store, hash)
 	if err != nil {
-		return failure(ReasonInvalidTree, "directory %s cannot be read from the commit", dir).because(err)
+		return unreadableObject("directory "+dir, err)
 	}
 	t.dirs[dir] = hash.String()
 	for _, e := range tree.Entries {
@@ -197,6 +200,25 @@ func (t *Tree) add(store storer.EncodedObjectStorer, dir string, hash plumbing.H
 	return nil
 }
 
+// unreadableObject tells what is not there, which another fetch may bring, from what is malformed.
+func unreadableObject(what string, err error) *Error {
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return failure(ReasonPackDamaged, "%s is not in what the server sent, although the commit names it; is the repository damaged (git fsck)?", what).because(err)
+	}
+	return failure(ReasonInvalidTree, "%s cannot be read from the commit", what).because(err)
+}
+
+// room for one more directory.
+func (t *Tree) room(dir string) error {
+	if strings.Count(dir, "/")+1 > t.limits.Depth {
+		return failure(ReasonTooLarge, "%s is nested deeper than %d directories", dir, t.limits.Depth)
+	}
+	if most := dirsPerFile * t.limits.Files; len(t.dirs) >= most { // a few objects can make any number of directories
+		return failure(ReasonTooLarge, "the repository has more than %d directories; split it or raise the limit", most)
+	}
+	return nil
+}
+
 func (t *Tree) addEntry(store storer.EncodedObjectStorer, name string, e object.TreeEntry) error {
 	switch e.Mode {
 	case filemode.Dir:
@@ -206,14 +228,14 @@ func (t *Tree) addEntry(store storer.EncodedObjectStorer, name string, e object.
 	}
 	blob, err := store.EncodedObject(plumbing.BlobObject, e.Hash)
 	if err != nil {
-		return failure(ReasonInvalidTree, "%s cannot be read from the commit", name).because(err)
+		return unreadableObject(name, err)
 	}
 	if e.Mode != filemode.Symlink {
 		return t.put(name, entry{size: blob.Size(), hash: e.Hash})
 	}
 	target, err := readEncoded(blob)
 	if err != nil {
-		return failure(ReasonInvalidTree, "%s cannot be read from the commit", name).because(err)
+		return unreadableObject(name, err)
 	}
 	return t.put(name, entry{kind: link, target: string(target)})
 }
