@@ -64,7 +64,7 @@ func (r *Delivery) view(p *deliveryPass) report.Delivery {
 	}
 	view.Waiting, view.ByHand = p.waitsFor(), len(report.GatesOf(p.fleet)) > 0 && report.ByHand(p.fleet, report.CommitOf(view.Applied))
 	if p.waiting { // nothing is known of a newer generation
-		view.Generation = status.ObservedGeneration
+		view.Generation = max(0, status.ObservedGeneration)
 		if view.Applied == "" {
 			view.Working = "waiting for its turn at " + hostOf(p.fleet.Spec.Source.URL)
 		}

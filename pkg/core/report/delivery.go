@@ -57,6 +57,9 @@ func (d Delivery) verdict() []metav1.Condition {
 	if d.waits() && d.Applied == "" {
 		return d.progressing(ReasonWaitingForPromotion, d.waiting())
 	}
+	if d.Applied == "" && !d.Suspended {
+		return d.progressing("waiting for the first look at the repository")
+	}
 	if d.Applied == "" {
 		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionUnknown, ReasonSuspended,
 			"the Fleet is suspended; nothing was applied yet")}

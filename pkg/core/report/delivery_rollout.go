@@ -135,6 +135,21 @@ func (v NodeWrightView) progress() string {
 	if v.Current && v.Status.NodesFailed > 0 {
 		text += fmt.Sprintf(", %d failed: %s", v.Status.NodesFailed, v.failure())
 	}
+	return text + v.offline()
+}
+
+// offline names the nodes that are waited for because they are away: no work of ours brings them back.
+func (v NodeWrightView) offline() string {
+	i := slices.IndexFunc(v.Status.Reasons, func(r nwv1.ReasonCount) bool { return r.Reason == string(plan.NodeNotReady) })
+	if !v.Current || i < 0 {
+		return ""
+	}
+	r := v.Status.Reasons[i]
+	names := r.Nodes[:min(len(r.Nodes), 3)]
+	text := fmt.Sprintf(", %d not Ready: %s", r.Count, strings.Join(names, ", "))
+	if int(r.Count) > len(names) {
+		text += ", …"
+	}
 	return text
 }
 

@@ -27,7 +27,9 @@ type Fleet struct {
 	// Spec is what people want.
 	Spec FleetSpec `json:"spec"`
 
-	// Status is what the reconciler observes.
+	// Status is what the reconciler observes. Until it has looked, observedGeneration is -1: tools that wait (kstatus) do not take
+	// an object without conditions for one that is done.
+	// +kubebuilder:default={observedGeneration:-1}
 	// +optional
 	Status FleetStatus `json:"status,omitempty"`
 }

@@ -35,7 +35,9 @@ type NodeWright struct {
 	// +optional
 	Spec NodeWrightSpec `json:"spec,omitempty"`
 
-	// Status is what the reconciler observes.
+	// Status is what the reconciler observes. Until it has looked, observedGeneration is -1: tools that wait (kstatus) do not take
+	// an object without conditions for one that is done.
+	// +kubebuilder:default={observedGeneration:-1}
 	// +optional
 	Status NodeWrightStatus `json:"status,omitempty"`
 }
