@@ -58,7 +58,7 @@ func (d Delivery) verdict() []metav1.Condition {
 		return d.progressing(ReasonWaitingForPromotion, d.waiting())
 	}
 	if d.Applied == "" && !d.Suspended {
-		return d.progressing("waiting for the first look at the repository")
+		return d.progressing(ReasonProgressing, "waiting for the first look at the repository")
 	}
 	if d.Applied == "" {
 		return []metav1.Condition{d.condition(meta.ReadyCondition, metav1.ConditionUnknown, ReasonSuspended,
