@@ -3,6 +3,7 @@ package preview_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -264,6 +265,27 @@ func TestPredictedBatches(t *testing.T) {
 	require.Equal(t, []int{2, 1}, []int{lane.Batches[0].Size, lane.Batches[1].Size})
 	require.Equal(t, [2]int{1, 2}, [2]int{lane.Batches[0].From, lane.Batches[0].To})
 	require.Equal(t, 2, p.OutOfService)
+}
+
+// TestPredictedBatchesBesideACompleteNodeWright: nodes of a live cluster bear the status labels of NodeWrights that have nothing to do.
+func TestPredictedBatchesBesideACompleteNodeWright(t *testing.T) {
+	both := func(edits ...func(*nwv1.NodeWright, *nwv1.DeploymentPolicy)) simulate.Objects {
+		out := kernel(edits...)
+		out.NodeWrights = append(out.NodeWrights, kernel(func(nw *nwv1.NodeWright, _ *nwv1.DeploymentPolicy) { nw.Name = "tuning" }).NodeWrights...)
+		return out
+	}
+	_, state := simulate.RunFrom(simulate.Scenario{Start: start, Nodes: nodes(5), NodeWrights: simulate.NodeWrights(both(), preview.Input{}.Ledger, nil)})
+	for i := range state.Nodes {
+		labels := maps.Clone(state.Nodes[i].Labels)
+		labels[nwv1.StatusKey("kernel")], labels[nwv1.StatusKey("tuning")] = "complete", "complete"
+		state.Nodes[i].Labels = labels
+	}
+	p := over(both(), both(version("1.1.0")), func(in *preview.Input) {
+		in.Source, in.Nodes, in.Ledger, in.Snapshots = preview.Cluster, state.Nodes, state.Ledger, state.Snapshots
+	})
+	require.Empty(t, p.Problem)
+	require.Len(t, p.Rollouts, 1)
+	require.Equal(t, "Complete", p.Rollouts[0].Outcome)
 }
 
 // TestWithoutNodes: the plan is about packages alone.

@@ -145,6 +145,17 @@ func (w *world) record(n *plan.Node, d plan.Decision) {
 		n.Records = maps.Clone(n.Records)
 		delete(n.Records, d.NodeWright)
 	}
+	w.statusLabel(n, d)
+}
+
+// statusLabel takes NVIDIA's label off where the decision does: the planner sweeps what a NodeWright that is gone has left until it is.
+func (w *world) statusLabel(n *plan.Node, d plan.Decision) {
+	key := nwv1.StatusKey(d.NodeWright)
+	if _, has := n.Labels[key]; !has || !d.Erase && (d.Record == nil || d.Status != "") {
+		return
+	}
+	n.Labels = maps.Clone(n.Labels)
+	delete(n.Labels, key)
 }
 
 // with is the map with another value: maps and slices of nodes are replaced, never changed, as a planner may keep them.
