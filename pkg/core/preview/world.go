@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
@@ -35,6 +37,8 @@ type Input struct {
 	Snapshots map[string]desired.Package
 	// Live are the NodeWrights of the cluster by name.
 	Live map[string]plan.NodeWright
+	// Scope of the Fleet that delivers the objects: no node outside is touched. Nil: that of each live NodeWright, if there is one.
+	Scope labels.Selector
 	// Budgets of Fleets, and the reconciler's settings.
 	Budgets  []plan.Budget
 	Settings plan.Settings
@@ -92,6 +96,9 @@ func (w *work) stateOf(objects simulate.Objects) state {
 		if live, known := w.in.Live[nw.Name]; known {
 			nw.UID, nw.Created, nw.Generation = live.UID, live.Created, live.Generation+1
 			nw.Paused, nw.Disabled, nw.Scope = nw.Paused || live.Paused, nw.Disabled || live.Disabled, live.Scope
+		}
+		if w.in.Scope != nil {
+			nw.Scope = w.in.Scope
 		}
 		s.byName[nw.Name] = nw
 	}

@@ -14,13 +14,20 @@ const maxComment = 60_000
 
 // PlanComment is a plan as a comment for a pull request, in markdown of at most 60 000 bytes. A large one is shortened row by row: tables
 // stay whole, and say what is left out. Text from manifests is escaped.
-func PlanComment(p preview.Plan) string {
-	d := planDocument(p)
+func PlanComment(p preview.Plan) string { return planDocument(p).within(maxComment) }
+
+// within shortens a document until its markdown has at most limit bytes. What is too long even with one row in each table keeps
+// its first parts whole.
+func (d document) within(limit int) string {
 	text := ""
 	for _, most := range []int{200, 100, 50, 25, 12, 6, 3, 1} {
-		if text = d.shortened(most).markdown(); len(text) <= maxComment {
+		if text = d.shortened(most).markdown(); len(text) <= limit {
 			return text
 		}
+	}
+	for d = d.shortened(1); len(text) > limit && len(d) > 1; {
+		d = d[:len(d)-1]
+		text = append(d[:len(d):len(d)], block{intro: []line{lineOf("… and more, which does not fit here.")}}).markdown()
 	}
 	return text
 }
