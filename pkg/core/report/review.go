@@ -157,3 +157,44 @@ func BothChangedNote(branch string, files []string) string {
 func NoMergeBaseNote(branch string) string {
 	return fmt.Sprintf("where the pull request began: what %s changed since is shown as taken back", branch)
 }
+
+// ContextOf is the name under which a Fleet speaks on commits.
+func ContextOf(fleet *fleetv1.Fleet) string {
+	if c := fleet.Spec.Checks; c != nil && c.Context != "" {
+		return c.Context
+	}
+	return "fleetwright/" + fleet.Namespace + "/" + fleet.Name
+}
+
+// PlansPulls says whether a Fleet wants its pull requests planned, and can have it.
+func PlansPulls(spec fleetv1.FleetSpec) bool { return wantsPulls(spec) && unsupportedPulls(spec) == "" }
+
+func wantsPulls(spec fleetv1.FleetSpec) bool {
+	c := spec.Checks
+	return c != nil && c.PullRequests != nil && (c.PullRequests.Plan || c.PullRequests.Comment)
+}
+
+// unsupportedPulls says why a Fleet cannot have its pull requests planned; empty if it can, or does not want it.
+func unsupportedPulls(spec fleetv1.FleetSpec) string {
+	switch {
+	case !wantsPulls(spec):
+		return ""
+	case spec.Checks.Provider == fleetv1.ProviderGitNotes:
+		return "spec.checks.pullRequests with spec.checks.provider gitnotes, which has no pull requests (allowed: the provider of a forge)"
+	case TrackedBranch(spec) == "":
+		return "spec.checks.pullRequests without a branch in spec.source.ref (allowed: branch alone, as pull requests go to branches)"
+	}
+	return ""
+}
+
+// TrackedBranch is the branch that a Fleet follows; empty if it follows a tag, versions or a commit.
+func TrackedBranch(spec fleetv1.FleetSpec) string {
+	ref := spec.Source.Ref
+	switch {
+	case ref == nil || *ref == (fleetv1.GitRef{}):
+		return fleetv1.DefaultBranch
+	case ref.Commit != "" || ref.SemVer != "" || ref.Tag != "":
+		return ""
+	}
+	return ref.Branch
+}
