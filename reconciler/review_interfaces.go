@@ -27,6 +27,8 @@ type PullForges interface {
 type PullForge interface {
 	// OpenPulls are the open pull requests to a branch, by number.
 	OpenPulls(ctx context.Context, branch string) ([]review.Pull, error)
+	// MergeBase is the newest commit that a pull request shares with its branch; empty if the forge does not say.
+	MergeBase(ctx context.Context, pull review.Pull) (string, error)
 	// Shown is what the commit shows as the Fleet's plan; without a state if nothing.
 	Shown(ctx context.Context, commit string) (report.CommitStatus, error)
 	// Want replaces what commits shall show as the Fleet's plan. It returns at once; what cannot be written now is written later.
@@ -45,7 +47,7 @@ type PullForge interface {
 type PullSource interface {
 	// Resolve asks the server for the head of the Fleet's branch.
 	Resolve(ctx context.Context, fleet *fleetv1.Fleet) (Revision, error)
-	// FetchCommit transfers one commit. Ref is the full name of a ref that leads to it; without one it is searched on the branch.
+	// FetchCommit transfers one commit. Ref is the full name of a ref that leads to it, or did.
 	FetchCommit(ctx context.Context, fleet *fleetv1.Fleet, commit, ref string) (ListedTree, error)
 }
 

@@ -49,9 +49,9 @@ type pullReview struct {
 
 // reviewKey is what a plan is made from.
 type reviewKey struct {
-	head, branch, mergeBase string
-	generation              int64
-	cluster                 string
+	head, branch string
+	generation   int64
+	cluster      string
 }
 
 func (m *reviewMemory) of(fleet *fleetv1.Fleet) *fleetReview {

@@ -23,11 +23,12 @@ const maxPairs = 2_000_000
 
 // change is one pull request that is to be planned, and what is known of it so far.
 type change struct {
-	pull   review.Pull
-	memory *pullReview
-	key    reviewKey
-	in     preview.Input
-	began  time.Time
+	pull      review.Pull
+	memory    *pullReview
+	key       reviewKey
+	mergeBase string
+	in        preview.Input
+	began     time.Time
 }
 
 // side is a commit of the branch and what is built from it.
@@ -53,7 +54,7 @@ func (r *Review) plan(ctx context.Context, p *reviewPass) error {
 		return fmt.Errorf("look at the cluster: %w", err)
 	}
 	for _, pull := range admitted {
-		key := reviewKey{pull.Head, p.branch.Commit, pull.MergeBase, p.fleet.Generation, digest}
+		key := reviewKey{pull.Head, p.branch.Commit, p.fleet.Generation, digest}
 		if m := p.memory.pull(pull.Number); r.stale(m, key, p.now) {
 			p.due = append(p.due, &change{pull: pull, memory: m, key: key, in: cluster})
 		}
@@ -129,7 +130,7 @@ func (r *Review) build(ctx context.Context, p *reviewPass, c *change) error {
 	if err != nil {
 		return err
 	}
-	old, note := r.mergeBase(ctx, p, c.pull)
+	old, note := r.fetchMergeBase(ctx, p, c)
 	merge := review.MergeFiles(p.base.tree.Listing(), head.Listing(), listingOf(old))
 	built, err := r.Builder.Build(ctx, p.fleet, mergedTree{base: p.base.tree, head: head, merge: merge}, c.pull.Fork)
 	if err != nil {
@@ -144,7 +145,7 @@ func (r *Review) build(ctx context.Context, p *reviewPass, c *change) error {
 		c.in.Compared = preview.Comparison{
 			Base: p.branch.Short, BaseCommit: p.branch.Commit, Head: fmt.Sprintf("pull request %d, merged", c.pull.Number), HeadCommit: c.pull.Head,
 		}
-		c.in.Files = kept(read, func(f string) bool { return merge.FromHead[f] || merge.Gone[f] })
+		c.in.Files = pathsWhere(read, func(f string) bool { return merge.FromHead[f] || merge.Gone[f] })
 		c.fill(p.fleet, p.base.built, built)
 	}
 	if r.Signatures != nil {
@@ -164,17 +165,17 @@ func (r *Review) buildApart(ctx context.Context, p *reviewPass, c *change, trees
 		return err
 	}
 	c.in.Compared = preview.Comparison{
-		Base: "the commit where it began", BaseCommit: c.pull.MergeBase, Behind: p.branch.Commit,
+		Base: "the commit where it began", BaseCommit: c.mergeBase, Behind: p.branch.Commit,
 		Head: fmt.Sprintf("pull request %d", c.pull.Number), HeadCommit: c.pull.Head,
 	}
 	before, after := trees[0].Listing(), trees[1].Listing()
-	c.in.Files = kept(slices.Concat(built.Files, was.built.Files), func(f string) bool { return before[f] != after[f] })
+	c.in.Files = pathsWhere(slices.Concat(built.Files, was.built.Files), func(f string) bool { return before[f] != after[f] })
 	c.fill(p.fleet, was.built, built)
 	return nil
 }
 
-// kept are the paths that a test keeps, sorted.
-func kept(paths []string, keep func(string) bool) []string {
+// pathsWhere are the paths that a test keeps, sorted.
+func pathsWhere(paths []string, keep func(string) bool) []string {
 	paths = slices.DeleteFunc(slices.Clone(paths), func(f string) bool { return !keep(f) })
 	slices.Sort(paths)
 	return slices.Compact(paths)
@@ -190,16 +191,17 @@ func (r *Review) baseOf(ctx context.Context, p *reviewPass) error {
 	return err
 }
 
-// mergeBase fetches the commit where a pull request began. Where that is not possible a note says so, and the merge is the head.
-func (r *Review) mergeBase(ctx context.Context, p *reviewPass, pull review.Pull) (ListedTree, string) {
-	switch pull.MergeBase {
-	case "":
+// fetchMergeBase fetches the commit where a pull request began. Where that is not possible a note says so, and the merge is the head.
+func (r *Review) fetchMergeBase(ctx context.Context, p *reviewPass, c *change) (old ListedTree, note string) {
+	var err error
+	c.mergeBase, err = p.forge.MergeBase(ctx, c.pull)
+	switch {
+	case err != nil, c.mergeBase == "":
 		return nil, report.NoMergeBaseNote(p.branch.Short)
-	case p.branch.Commit:
+	case c.mergeBase == p.branch.Commit:
 		return p.base.tree, ""
 	}
-	old, err := r.Source.FetchCommit(ctx, p.fleet, pull.MergeBase, "")
-	if err != nil {
+	if old, err = r.Source.FetchCommit(ctx, p.fleet, c.mergeBase, p.branch.Ref); err != nil {
 		return nil, report.NoMergeBaseNote(p.branch.Short)
 	}
 	return old, ""

@@ -51,15 +51,8 @@ func (o *planOptions) gather(ctx context.Context, in *preview.Input) (*explain.S
 	if err != nil {
 		return nil, o.Kubeconfig.unreachable(err)
 	}
-	seen, notes, err := source.Observe(ctx)
-	if err != nil {
+	if err := source.FillPreview(ctx, in); err != nil {
 		return nil, o.Kubeconfig.unreachable(explain.Word(err))
-	}
-	seen.Settings.Namespace = o.Namespace
-	in.Source, in.Nodes, in.Ledger, in.Snapshots = preview.Cluster, seen.Nodes, seen.Ledger, seen.Snapshots
-	in.Budgets, in.Settings, in.Notes, in.Live = seen.Budgets, seen.Settings, notes, map[string]plan.NodeWright{}
-	for _, nw := range seen.NodeWrights {
-		in.Live[nw.Name] = nw
 	}
 	return source, nil
 }

@@ -69,6 +69,9 @@ func serve(v *manifest.Validator, in io.Reader, out io.Writer, isConfined bool) 
 	if err := tree.in.Decode(&o); err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
+	if o.Strict && !isConfined {
+		return tree.out.Encode(wish{Result: &Result{}})
+	}
 	tree.paths = o.Paths
 	built := render.Overlay(v, tree, o.Dir, o.Options)
 	if tree.err != nil {

@@ -45,7 +45,10 @@ func NewBuilder(l sandbox.Limits) (*Builder, error) {
 	return &Builder{program: program, limits: l, turn: make(chan struct{}, 1)}, nil
 }
 
-// Build builds and validates a directory of a tree in a child. An error is a *sandbox.Error about the child, or the end of ctx.
+// ErrLoose says that nothing was built, as the child could not give up its rights.
+var ErrLoose = errors.New("the reviewer's kernel cannot confine the build")
+
+// Build builds and validates a directory of a tree in a child. An error is a *sandbox.Error about the child, ErrLoose, or the end of ctx.
 func (b *Builder) Build(ctx context.Context, files overlay.Files, r Request) (Result, error) {
 	select {
 	case b.turn <- struct{}{}:
@@ -57,6 +60,9 @@ func (b *Builder) Build(ctx context.Context, files overlay.Files, r Request) (Re
 	defer cancel()
 	t := talk{files: files, request: r, left: maxServed}
 	err := sandbox.Command{Path: b.program, Args: arguments(b.limits), Limits: b.limits, Output: maxOutput}.Run(ctx, t.run)
+	if err == nil && r.Strict && !t.result.Confined {
+		err = ErrLoose
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -73,7 +79,7 @@ type talk struct {
 
 func (t *talk) run(to io.Writer, from io.Reader) error {
 	out, in := json.NewEncoder(to), json.NewDecoder(bufio.NewReader(from))
-	if err := out.Encode(order{Dir: t.request.Dir, Paths: t.files.Paths(), Options: t.request.Options}); err != nil {
+	if err := out.Encode(order{Dir: t.request.Dir, Paths: t.files.Paths(), Options: t.request.Options, Strict: t.request.Strict}); err != nil {
 		return err
 	}
 	for {

@@ -13,6 +13,7 @@ type order struct {
 	Dir     string           `json:"dir"`
 	Paths   []string         `json:"paths"`
 	Options manifest.Options `json:"options"`
+	Strict  bool             `json:"strict,omitempty"`
 }
 
 // wish is a line of the child: a file that it wants to read, or its result.
@@ -49,4 +50,6 @@ type Request struct {
 	Dir string
 	// Options of the validation.
 	Options manifest.Options
+	// Strict: nothing is built in a process that could open a file or a connection.
+	Strict bool
 }

@@ -47,12 +47,16 @@ func newStatuses(f *forges.Forges, recorder events.EventRecorder, o forge.Report
 
 // Want hands the statuses to the writer of the Fleet's repository.
 func (s *statuses) Want(ctx context.Context, fleet *fleetv1.Fleet, wanted []report.CommitStatus) (map[string]report.CommitState, error) {
+	return s.wantAs(ctx, fleet, report.ContextOf(fleet), wanted)
+}
+
+// wantAs is Want under another context.
+func (s *statuses) wantAs(ctx context.Context, fleet *fleetv1.Fleet, name string, wanted []report.CommitStatus) (map[string]report.CommitState, error) {
 	to := forges.TargetOf(fleet)
 	w, err := s.writer(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	name := report.ContextOf(fleet)
 	if err := s.register(to, name, fleet, wanted); err != nil {
 		return nil, err
 	}

@@ -158,8 +158,8 @@ func Cut(text string, limit int) string {
 func Unsupported(spec fleetv1.FleetSpec) *Failure {
 	var fields []string
 	if c := spec.Checks; c != nil {
-		if c.PullRequests != nil && (c.PullRequests.Plan || c.PullRequests.Comment) {
-			fields = append(fields, "spec.checks.pullRequests")
+		if pulls := unsupportedPulls(spec); pulls != "" {
+			fields = append(fields, pulls)
 		}
 		if !CanWrite(c.Provider) {
 			fields = append(fields, fmt.Sprintf("spec.checks.provider %s (allowed: %s)", c.Provider, Providers()))

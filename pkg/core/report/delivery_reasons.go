@@ -82,6 +82,8 @@ const (
 	EventRecovered = "Recovered"
 	// EventStatusFailed: a commit status could not be written.
 	EventStatusFailed = "CommitStatusFailed"
+	// EventReviewFailed: a pull request could not be planned, or not be told so.
+	EventReviewFailed = "ReviewFailed"
 )
 
 // Actions of events: what the reconciler was doing.
@@ -92,4 +94,5 @@ const (
 	ActionPromote = "Promote"
 	ActionRollout = "RollOut"
 	ActionCheck   = "ReportStatus"
+	ActionReview  = "Review"
 )

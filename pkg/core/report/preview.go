@@ -9,12 +9,12 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/preview"
 )
 
-// maxComment is how long a comment may be, in bytes: forges cut near 65 536 characters.
-const maxComment = 60_000
+// MaxComment is how long a comment may be, in bytes: forges cut near 65 536 characters.
+const MaxComment = 60_000
 
 // PlanComment is a plan as a comment for a pull request, in markdown of at most 60 000 bytes. A large one is shortened row by row: tables
 // stay whole, and say what is left out. Text from manifests is escaped.
-func PlanComment(p preview.Plan) string { return planDocument(p).within(maxComment) }
+func PlanComment(p preview.Plan) string { return planDocument(p).within(MaxComment) }
 
 // within shortens a document until its markdown has at most limit bytes. What is too long even with one row in each table keeps
 // its first parts whole.

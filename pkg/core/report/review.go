@@ -158,14 +158,6 @@ func NoMergeBaseNote(branch string) string {
 	return fmt.Sprintf("where the pull request began: what %s changed since is shown as taken back", branch)
 }
 
-// ContextOf is the name under which a Fleet speaks on commits.
-func ContextOf(fleet *fleetv1.Fleet) string {
-	if c := fleet.Spec.Checks; c != nil && c.Context != "" {
-		return c.Context
-	}
-	return "fleetwright/" + fleet.Namespace + "/" + fleet.Name
-}
-
 // PlansPulls says whether a Fleet wants its pull requests planned, and can have it.
 func PlansPulls(spec fleetv1.FleetSpec) bool { return wantsPulls(spec) && unsupportedPulls(spec) == "" }
 

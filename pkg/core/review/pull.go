@@ -12,8 +12,6 @@ type Pull struct {
 	Number int64
 	// Head is its newest commit, HeadRef a full ref name of the base repository that leads to it.
 	Head, HeadRef string
-	// MergeBase is the newest commit that it shares with the branch; empty where the forge does not say.
-	MergeBase string
 	// Fork says that it comes from another repository.
 	Fork bool
 	// Labels of it.
