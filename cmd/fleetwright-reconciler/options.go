@@ -42,6 +42,7 @@ type options struct {
 	leaderElection   bool
 	adoptCRDs        bool
 	insecureHTTP     bool
+	review           bool
 	leaseDuration    time.Duration
 	logLevel         slog.Level
 }
@@ -72,6 +73,7 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	f.BoolVar(&o.leaderElection, "leader-election", true, "act only while holding the lease "+fleetv1.LeaseName)
 	f.BoolVar(&o.adoptCRDs, "adopt-crds", false, "act although CRDs are older than this version and drop fields that it knows")
 	f.BoolVar(&o.insecureHTTP, "allow-insecure-http", false, "send credentials of Fleets over http without TLS; for tests on one machine")
+	f.BoolVar(&o.review, "review", false, "plan pull requests and do nothing else: the reviewer, which needs to read only, and has the lease "+fleetv1.ReviewLeaseName)
 	f.DurationVar(&o.leaseDuration, "lease-duration", 15*time.Second, "how long another process waits after a leader that died without a word, at least 3s")
 	f.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	if err := f.Parse(args); err != nil {
@@ -105,7 +107,7 @@ func fromEnv(f *flag.FlagSet, getenv func(string) string) error {
 
 func (o options) check() error {
 	switch {
-	case o.agentImage == "":
+	case o.agentImage == "" && !o.review:
 		return fmt.Errorf("--agent-image is required: the full reference of the agent's image")
 	case o.namespace == "":
 		return fmt.Errorf("--namespace must not be empty")

@@ -18,7 +18,6 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/fleetwright/fleetwright/pkg/adapter/cluster"
-	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 )
 
 // gracefulStop is how long a pass may go on after the process was told to stop.
@@ -33,14 +32,25 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if err := addLoops(ctx, m, o, log); err != nil {
+		return err
+	}
+	log.Info("starting", "version", version, "namespace", o.namespace)
+	return m.Start(ctx)
+}
+
+// addLoops wires what this process does: the two halves, or the review of pull requests.
+func addLoops(ctx context.Context, m manager.Manager, o options, log *slog.Logger) error {
+	if o.review {
+		return addReview(m, o)
+	}
 	if err := addRollout(ctx, m, o, log); err != nil {
 		return fmt.Errorf("set up the rollout: %w", err)
 	}
 	if err := addDelivery(ctx, m, o, log); err != nil {
 		return fmt.Errorf("set up the delivery: %w", err)
 	}
-	log.Info("starting", "version", version, "namespace", o.namespace)
-	return m.Start(ctx)
+	return nil
 }
 
 func restConfig(o options) (*rest.Config, error) {
@@ -73,7 +83,7 @@ func newManager(o options) (manager.Manager, error) {
 	renew, retry := lease*2/3, lease*2/15 // the proportions of client-go's defaults: 15s, 10s, 2s
 	m, err := manager.New(c, manager.Options{
 		Scheme: scheme, Cache: cluster.CacheOptions(o.namespace),
-		LeaderElection: o.leaderElection, LeaderElectionID: fleetv1.LeaseName, LeaderElectionNamespace: o.namespace,
+		LeaderElection: o.leaderElection, LeaderElectionID: o.lease(), LeaderElectionNamespace: o.namespace,
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		// Handing the lease over is safe: the next leader raises the ledger's epoch before it reads anything.
 		LeaderElectionReleaseOnCancel: true,

@@ -10,11 +10,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ReconcilerAccount, ExecutionAccount and InterruptAccount are the names of the chart's ServiceAccounts.
+// ReconcilerAccount, ExecutionAccount, InterruptAccount and ReviewerAccount are the names of the chart's ServiceAccounts.
 const (
 	ReconcilerAccount = "fleetwright-reconciler"
 	ExecutionAccount  = "fleetwright-execution"
 	InterruptAccount  = "fleetwright-interrupt"
+	ReviewerAccount   = "fleetwright-reviewer"
 )
 
 // tokenSeconds is how long a token of ReconcilerConfig lives: longer than any test or demo.

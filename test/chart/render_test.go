@@ -57,6 +57,14 @@ func TestRenderDefaults(t *testing.T) {
 		"ServiceAccount fleet-system/fleetwright-execution",
 		"ServiceAccount fleet-system/fleetwright-interrupt",
 		"ServiceAccount fleet-system/fleetwright-reconciler",
+		"ClusterRole fleetwright-reviewer",
+		"ClusterRoleBinding fleetwright-reviewer",
+		"Deployment fleet-system/fleetwright-reviewer",
+		"Role fleet-system/fleetwright-reviewer",
+		"RoleBinding fleet-system/fleetwright-reviewer",
+		"RoleBinding fleet-system/fleetwright-reviewer-secrets",
+		"Service fleet-system/fleetwright-reviewer-metrics",
+		"ServiceAccount fleet-system/fleetwright-reviewer",
 		"ValidatingAdmissionPolicy fleetwright-state",
 		"ValidatingAdmissionPolicyBinding fleetwright-state",
 	}, names)
@@ -178,4 +186,27 @@ func TestNotes(t *testing.T) {
 	require.Contains(t, notes, "There is no Fleet yet.")
 	require.Contains(t, notes, "pod-security.kubernetes.io/enforce=privileged")
 	require.Contains(t, notes, "adoptCRDs is set")
+}
+
+// TestRenderReviewer: it is confined as the reconciler is, its role has no verb that changes anything but events, and it can be left out.
+func TestRenderReviewer(t *testing.T) {
+	objects := render(t, map[string]any{"fleet": map[string]any{"namespaces": []any{"team-a"}}, "networkPolicy": map[string]any{"enabled": true}})
+	pod := at(t, objects["Deployment fleet-system/fleetwright-reviewer"], "spec", "template", "spec").(map[string]any)
+	require.Equal(t, at(t, objects["Deployment fleet-system/fleetwright-reconciler"], "spec", "template", "spec", "securityContext"), pod["securityContext"])
+	require.NotContains(t, pod, "volumes")
+	container := pod["containers"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{"--review=true", "--namespace=fleet-system", "--metrics-address=:8080", "--probe-address=:8081", "--log-level=info"}, container["args"])
+	require.Equal(t, "1536Mi", container["resources"].(map[string]any)["limits"].(map[string]any)["memory"])
+	for _, rule := range at(t, objects["ClusterRole fleetwright-reviewer"], "rules").([]any) {
+		if r := rule.(map[string]any); r["resources"].([]any)[0] != "events" {
+			for _, verb := range r["verbs"].([]any) {
+				require.Contains(t, []any{"get", "list", "watch"}, verb, "%v", r)
+			}
+		}
+	}
+	require.Contains(t, objects, "RoleBinding team-a/fleetwright-reviewer-secrets")
+	require.Contains(t, objects, "NetworkPolicy fleet-system/fleetwright-reviewer")
+	for name := range render(t, map[string]any{"reviewer": map[string]any{"enabled": false}}) {
+		require.NotContains(t, name, "reviewer")
+	}
 }

@@ -106,6 +106,32 @@ func TestExecutionMayNothing(t *testing.T) {
 	}
 }
 
+// TestReviewerMayOnlyRead: of all that the reconciler may, the account of the reviewer keeps what changes nothing, and gets nothing more.
+func TestReviewerMayOnlyRead(t *testing.T) {
+	client := clientOf(t, installed(t))
+	reads := []right{
+		{"list", "", "nodes", "", ""}, {"watch", "", "nodes", "", ""}, {"list", "", "pods", "", ""}, {"list", "policy", "poddisruptionbudgets", "", ""},
+		{"list", nvidia, "nodewrights", "", ""}, {"watch", nvidia, "deploymentpolicies", "", ""}, {"list", ours, "packages", "", ""},
+		{"watch", ours, "fleets", "", ""}, {"get", ours, "ledgers", "", "cluster"}, {"list", "batch", "jobs", namespace, ""}, {"watch", "", "configmaps", namespace, ""},
+		{"get", "apps", "deployments", namespace, "fleetwright-reconciler"}, {"get", "", "secrets", namespace, "s"}, {"get", "", "secrets", "team-a", "s"},
+		{"create", "events.k8s.io", "events", "team-a", ""}, {"update", "coordination.k8s.io", "leases", namespace, "fleetwright-reviewer"},
+	}
+	for _, r := range reads {
+		require.True(t, allowed(t, client, chart.ReviewerAccount, r), "should be allowed: %s", r)
+	}
+	for _, r := range mayNot {
+		require.False(t, allowed(t, client, chart.ReviewerAccount, r), "should be refused: %s", r)
+	}
+	for _, r := range may {
+		changes := r.verb != "get" && r.verb != "list" && r.verb != "watch"
+		harmless := r.resource == "events" || r.resource == "leases" && r.verb == "create"
+		if changes && !harmless {
+			require.False(t, allowed(t, client, chart.ReviewerAccount, r), "should be refused: %s", r)
+		}
+	}
+	require.False(t, allowed(t, client, chart.ReconcilerAccount, right{"update", "coordination.k8s.io", "leases", namespace, "fleetwright-reviewer"}))
+}
+
 // TestInterruptMayLook: the account of interrupts reads nodes and lists pods, and nothing else.
 func TestInterruptMayLook(t *testing.T) {
 	client := clientOf(t, installed(t))

@@ -18,6 +18,11 @@ app.kubernetes.io/name: fleetwright
 app.kubernetes.io/component: reconciler
 {{- end -}}
 
+{{- define "fleetwright.reviewerSelector" -}}
+app.kubernetes.io/name: fleetwright
+app.kubernetes.io/component: reviewer
+{{- end -}}
+
 {{- define "fleetwright.labels" -}}
 app.kubernetes.io/name: fleetwright
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -68,13 +68,14 @@ func digestOf(in preview.Input) (string, error) {
 		fmt.Fprintln(h, nw.Name, nw.UID, nw.Generation, nw.Paused, nw.Disabled, nw.Scope)
 	}
 	for _, b := range in.Budgets {
-		fmt.Fprintln(h, b.Name, b.Scope, b.Count != nil && *b.Count > 0, b.Percent != nil)
+		fmt.Fprintln(h, b.Name, b.Scope)
+		if err := json.NewEncoder(h).Encode([]*int32{b.Count, b.Percent}); err != nil {
+			return "", fmt.Errorf("hash budget: %w", err)
+		}
 	}
-	ledger, err := json.Marshal(in.Ledger)
-	if err != nil {
+	if err := json.NewEncoder(h).Encode(in.Ledger); err != nil {
 		return "", fmt.Errorf("hash ledger: %w", err)
 	}
-	h.Write(ledger)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
@@ -82,12 +83,10 @@ func addNode(h hash.Hash, n *plan.Node) error {
 	fmt.Fprintln(h, n.Name, n.UID, n.Labels, n.Taints, n.Unschedulable, n.Ready, n.CordonOwners)
 	for _, name := range slices.Sorted(maps.Keys(n.Records)) {
 		record := n.Records[name]
-		packages, err := json.Marshal(record.Packages)
-		if err != nil {
+		fmt.Fprintln(h, name, record.Round, record.Batch, record.Started, record.Outcome)
+		if err := json.NewEncoder(h).Encode(record.Packages); err != nil {
 			return fmt.Errorf("hash record: %w", err)
 		}
-		fmt.Fprintln(h, name, record.Round, record.Batch, record.Started, record.Outcome)
-		h.Write(packages)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ const (
 	FieldManager = "fleetwright"
 	// LeaseName of the leader election.
 	LeaseName = "fleetwright-reconciler"
+	// ReviewLeaseName of the leader election of reviewers.
+	ReviewLeaseName = "fleetwright-reviewer"
 	// DefaultNamespace of the reconciler.
 	DefaultNamespace = "fleetwright"
 	// PriorityClassName of executions; it never preempts.
