@@ -39,8 +39,6 @@ type Review struct {
 	Source  PullSource
 	Builder PullBuilder
 	Cluster PullCluster
-	// Signatures of heads; nil: nothing is said about them.
-	Signatures Signatures
 	// Events goes to people. Required.
 	Events events.EventRecorder
 	// Metrics counts. Required.

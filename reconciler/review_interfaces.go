@@ -51,18 +51,26 @@ type PullSource interface {
 	FetchCommit(ctx context.Context, fleet *fleetv1.Fleet, commit, ref string) (ListedTree, error)
 }
 
+// PullTree is what a build reads.
+type PullTree interface {
+	Paths() []string
+	ReadFile(path string) ([]byte, error)
+}
+
 // ListedTree is a tree that knows the hashes of its files.
 type ListedTree interface {
-	Tree
+	PullTree
 	// Listing has every file that can be read.
 	Listing() review.Listing
+	// Unsigned says what is wrong with the signature of its commit; empty if nothing, or if the Fleet demands none.
+	Unsigned() string
 }
 
 // PullBuilder builds and validates the Fleet's path of a tree, as a delivery does, in a place where the tree can do no harm. Where nobody of the
 // repository has a say in the tree (strict), it refuses to build in a place that is less than that. An error is a *report.Failure: Stalled
 // where the tree is to blame.
 type PullBuilder interface {
-	Build(ctx context.Context, fleet *fleetv1.Fleet, tree Tree, strict bool) (PullBuild, error)
+	Build(ctx context.Context, fleet *fleetv1.Fleet, tree PullTree, strict bool) (PullBuild, error)
 }
 
 // PullBuild is what a path of a tree comes to.
@@ -78,12 +86,6 @@ type PullCluster interface {
 	Look(ctx context.Context, fleet *fleetv1.Fleet) (preview.Input, string, error)
 	// AddPods puts the pods of the named nodes into the input.
 	AddPods(ctx context.Context, in *preview.Input, nodes []string) error
-}
-
-// Signatures says what is wrong with the signature of a commit that is the head of a pull request; empty if nothing, or if the Fleet demands
-// none.
-type Signatures interface {
-	Unsigned(ctx context.Context, fleet *fleetv1.Fleet, tree ListedTree) string
 }
 
 // retryLater is an error that knows when to try again.

@@ -148,8 +148,8 @@ func (r *Review) build(ctx context.Context, p *reviewPass, c *change) error {
 		c.in.Files = pathsWhere(read, func(f string) bool { return merge.FromHead[f] || merge.Gone[f] })
 		c.fill(p.fleet, p.base.built, built)
 	}
-	if r.Signatures != nil {
-		c.note(r.Signatures.Unsigned(ctx, p.fleet, head))
+	if why := head.Unsigned(); why != "" {
+		c.note(report.UnsignedNote(why))
 	}
 	return err
 }

@@ -18,21 +18,35 @@ import (
 // pullSource reads commits of pull requests.
 type pullSource struct{ source }
 
-// FetchCommit transfers one commit.
+// FetchCommit transfers one commit. A signature is not demanded: what is not signed is planned, and the plan says so.
 func (s pullSource) FetchCommit(ctx context.Context, fleet *fleetv1.Fleet, commit, ref string) (reconciler.ListedTree, error) {
 	from, err := s.of(ctx, fleet)
 	if err != nil {
 		return nil, err
 	}
+	demanded := from.Verify
+	from.Verify = nil
 	tree, err := git.FetchAt(ctx, from.Source, ref, commit)
 	if err != nil {
 		return nil, from.failure(err)
 	}
-	return listed{tree}, nil
+	out := listed{Tree: tree}
+	if demanded != nil && demanded.Mode != git.VerifyTag {
+		if err := demanded.Keys.VerifyCommit(tree); err != nil {
+			out.unsigned = report.Redact(err.Error())
+		}
+	}
+	return out, nil
 }
 
 // listed is a tree with its hashes in the reviewer's words.
-type listed struct{ *git.Tree }
+type listed struct {
+	*git.Tree
+	unsigned string
+}
+
+// Unsigned says what is wrong with the signature of its commit.
+func (l listed) Unsigned() string { return l.unsigned }
 
 // Listing has the hashes of all files.
 func (l listed) Listing() review.Listing { return l.Tree.Listing() }
@@ -45,7 +59,7 @@ type pullBuilder struct {
 }
 
 // Build builds and validates the Fleet's path.
-func (b pullBuilder) Build(ctx context.Context, fleet *fleetv1.Fleet, tree reconciler.Tree, strict bool) (reconciler.PullBuild, error) {
+func (b pullBuilder) Build(ctx context.Context, fleet *fleetv1.Fleet, tree reconciler.PullTree, strict bool) (reconciler.PullBuild, error) {
 	known, err := b.known.known(ctx, fleet)
 	if err != nil {
 		return reconciler.PullBuild{}, err

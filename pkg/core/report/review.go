@@ -153,6 +153,11 @@ func BothChangedNote(branch string, files []string) string {
 		"Update the pull request to see more", branch, namesOf(files, len(files)).text())
 }
 
+// UnsignedNote is the note on a plan of a head that the Fleet would not apply as it is.
+func UnsignedNote(why string) string {
+	return "whether it will be applied: the Fleet demands signatures, and of the head of the pull request " + why
+}
+
 // NoMergeBaseNote is the note on a plan of a pull request of which nobody says where it began.
 func NoMergeBaseNote(branch string) string {
 	return fmt.Sprintf("where the pull request began: what %s changed since is shown as taken back", branch)
