@@ -290,7 +290,7 @@ spec:
     matchLabels:
       pool: gpu
   packages:
-    tuning:
+    NAME:
       image: ghcr.io/acme/tuning
       version: 1.0.0
 `
@@ -302,7 +302,7 @@ const rebooting = `      interrupt:
 // files is a repository with one NodeWright in the directory a.
 func files(changes ...map[string]string) map[string]string {
 	out := map[string]string{
-		"a/kustomization.yaml": "resources:\n  - gpu.yaml\n", "a/gpu.yaml": strings.Replace(nodeWright, "NAME", "gpu", 1), "README.md": "hello\n",
+		"a/kustomization.yaml": "resources:\n  - gpu.yaml\n", "a/gpu.yaml": strings.ReplaceAll(nodeWright, "NAME", "gpu"), "README.md": "hello\n",
 	}
 	for _, c := range changes {
 		maps.Copy(out, c)
@@ -314,6 +314,6 @@ func files(changes ...map[string]string) map[string]string {
 func more() map[string]string {
 	return map[string]string{
 		"a/kustomization.yaml": "resources:\n  - gpu.yaml\n  - more.yaml\n",
-		"a/more.yaml":          strings.Replace(nodeWright, "NAME", "more", 1) + rebooting,
+		"a/more.yaml":          strings.ReplaceAll(nodeWright, "NAME", "more") + rebooting,
 	}
 }

@@ -138,7 +138,11 @@ func Inherited(branch, change []finding.Finding) bool {
 }
 
 func errorsOf(all []finding.Finding) []finding.Finding {
-	return slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return f.Severity != finding.Error })
+	out := slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return f.Severity != finding.Error })
+	for i := range out {
+		out[i].Allowed = "" // it may list what else there is
+	}
+	return out
 }
 
 // InheritedNote is the note on a plan that says nothing, as the branch cannot be delivered with or without the change.

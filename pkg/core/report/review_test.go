@@ -118,7 +118,9 @@ func TestInheritedErrorsAreNotTheChanges(t *testing.T) {
 	bad := finding.Finding{Severity: finding.Error, File: "a.yaml", Line: 1, Message: "unknown field"}
 	other := finding.Finding{Severity: finding.Error, File: "a.yaml", Line: 2, Message: "unknown field"}
 	warning := finding.Finding{Severity: finding.Warning, File: "a.yaml", Message: "look"}
-	require.True(t, report.Inherited([]finding.Finding{bad}, []finding.Finding{warning, bad}))
+	hinted := bad
+	hinted.Allowed = "a, b"
+	require.True(t, report.Inherited([]finding.Finding{bad}, []finding.Finding{warning, hinted}))
 	require.False(t, report.Inherited([]finding.Finding{bad}, []finding.Finding{bad, other}))
 	require.False(t, report.Inherited([]finding.Finding{bad}, []finding.Finding{warning}), "it mends them")
 	require.Equal(t, "what is built, as the branch main itself has 1 error, with or without this change: a.yaml:1: unknown field",
