@@ -98,7 +98,7 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 
 func TestChartUsesFlagsThatExist(t *testing.T) {
 	options := read(t, "cmd/fleetwright-reconciler/options.go")
-	used := regexp.MustCompile(`- --([a-z-]+)=`).FindAllStringSubmatch(read(t, "charts/fleetwright/templates/deployment.yaml"), -1)
+	used := regexp.MustCompile(`- --([a-z-]+)=`).FindAllStringSubmatch(read(t, "charts/fleetwright/templates/deployment.yaml")+read(t, "charts/fleetwright/templates/reviewer.yaml"), -1)
 	require.NotEmpty(t, used)
 	for _, flag := range used {
 		assert.Contains(t, options, `"`+flag[1]+`"`, "rule: the chart uses flags that exist")
