@@ -29,6 +29,8 @@ type Event struct {
 	Refs []string
 	// Bases are the branches that a pull request is, or until now was, to be merged into.
 	Bases []string
+	// Retargeted says that a pull request was for another branch until now, and the forge does not tell which.
+	Retargeted bool
 	// DefaultBranch of the repository; empty if the payload does not tell.
 	DefaultBranch string
 }

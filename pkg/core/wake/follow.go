@@ -44,7 +44,8 @@ func For(fleet *fleetv1.Fleet, e Event) Look {
 			return Revision
 		}
 	case PullRequest:
-		if reviews(fleet) && slices.ContainsFunc(e.Bases, func(base string) bool { return ref.isBranch(base, e.DefaultBranch) }) {
+		mine := func(base string) bool { return ref.isBranch(base, e.DefaultBranch) }
+		if reviews(fleet) && (e.Retargeted || slices.ContainsFunc(e.Bases, mine)) {
 			return Reviews
 		}
 	case Ping, Ignored:

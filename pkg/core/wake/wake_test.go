@@ -181,6 +181,7 @@ func TestDeliveryReport_WH09_OnlyWhoFollowsTheRefLooks(t *testing.T) {
 	}
 	require.Equal(t, Nothing, For(follower, Event{Kind: PullRequest, Bases: []string{"dev"}}))
 	require.Equal(t, Reviews, For(follower, Event{Kind: PullRequest, Bases: []string{"dev", "main"}}), "it was for main until now")
+	require.Equal(t, Reviews, For(follower, Event{Kind: PullRequest, Bases: []string{"dev"}, Retargeted: true}), "it may have been")
 	follower.Spec.Checks.PullRequests = &fleetv1.PullRequestChecks{}
 	require.Equal(t, Nothing, For(follower, pull))
 	follower.Spec.Suspend = true

@@ -45,9 +45,7 @@ type hubPayload struct {
 				From string `json:"from"`
 			} `json:"ref"`
 		} `json:"base"`
-		Ref *struct { // Gitea's, when the base branch was changed
-			From string `json:"from"`
-		} `json:"ref"`
+		Ref *struct{} `json:"ref"` // Gitea's, when the base branch was changed; as the old name it gives the new one
 	} `json:"changes"`
 }
 
@@ -79,6 +77,7 @@ func readHub(name string, body []byte) (wake.Event, error) {
 		e.Kind = wake.Ping
 	case strings.HasPrefix(name, "pull_request"):
 		e.Kind, e.Bases = wake.PullRequest, p.bases()
+		e.Retargeted = p.Changes != nil && p.Changes.Ref != nil
 	case name == "push":
 		e.Refs = names(fullName("branch", p.Ref)) // always a full name; Gogs is said to have sent short ones
 	default:
@@ -95,8 +94,6 @@ func (p *hubPayload) bases() []string {
 	}
 	if c := p.Changes; c != nil && c.Base != nil && c.Base.Ref != nil {
 		before = branch(c.Base.Ref.From)
-	} else if c != nil && c.Ref != nil {
-		before = branch(c.Ref.From)
 	}
 	return names(now, before)
 }

@@ -50,6 +50,7 @@ func samples(t testing.TB) []sample {
 		return wake.Event{Kind: wake.PullRequest, Name: name, Repositories: all, Bases: bases, DefaultBranch: "main"}
 	}
 	noDefault := func(e wake.Event) wake.Event { e.DefaultBranch = ""; return e }
+	retargeted := func(e wake.Event) wake.Event { e.Retargeted = true; return e }
 	ping := wake.Event{Kind: wake.Ping, Name: "ping", Repositories: hub, DefaultBranch: "main"}
 	like := func(prefix, event string) map[string]string { // what Gitea and its descendants send beside their own
 		h := map[string]string{"X-GitHub-Event": event, "X-GitHub-Delivery": "d1", "X-Gogs-Event": event, "X-Gogs-Delivery": "d1", "X-Gitea-Event": event}
@@ -71,8 +72,8 @@ func samples(t testing.TB) []sample {
 		{"gitea-push", gitea, like("Forgejo", "push"), push(tea, "push", "refs/heads/main")},
 		{"gitea-push", gitea, map[string]string{"X-Gogs-Event": "push", "X-Gogs-Delivery": "d1"}, push(tea, "push", "refs/heads/main")},
 		{"gitea-create", gitea, like("Gitea", "create"), push(tea, "create", "refs/tags/v1.2.0")},
-		{"gitea-pull_request", gitea, like("Gitea", "pull_request"), pull(tea, "pull_request", "main", "next")},
-		{"gitea-pull_request", gitea, like("Gitea", "pull_request_sync"), pull(tea, "pull_request_sync", "main", "next")},
+		{"gitea-pull_request", gitea, like("Gitea", "pull_request"), retargeted(pull(tea, "pull_request", "main"))},
+		{"gitea-pull_request", gitea, like("Gitea", "pull_request_sync"), retargeted(pull(tea, "pull_request_sync", "main"))},
 		{"gitlab-push", gitLab, map[string]string{"X-Gitlab-Event": "Push Hook", "Idempotency-Key": "k1"}, push(lab, "Push Hook", "refs/heads/main")},
 		{"gitlab-push", gitLab, map[string]string{"X-Gitlab-Event": "System Hook", "X-Gitlab-Event-UUID": "u1"}, push(lab, "System Hook", "refs/heads/main")},
 		{"gitlab-tag", gitLab, map[string]string{"X-Gitlab-Event": "Tag Push Hook", "Idempotency-Key": "k1"}, push(lab, "Tag Push Hook", "refs/tags/v1.2.0")},
