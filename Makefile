@@ -27,6 +27,11 @@ demo: build ## Show the main job on this machine: five pushes, 24 simulated node
 	go build -ldflags '$(LDFLAGS)' -o bin/fleetwright-demo ./test/demo
 	bin/fleetwright-demo $(ARGS)
 
+.PHONY: playground
+playground: build ## Run a forge, a cluster with twelve simulated nodes, reconciler and reviewer until Ctrl-C (docs/getting-started.md)
+	go build -ldflags '$(LDFLAGS)' -o bin/playground ./test/playground
+	bin/playground
+
 .PHONY: test
 test: test-unit test-real ## Run every test, with a real control plane (built once, about 20 CPU minutes)
 
@@ -68,7 +73,7 @@ e2e: build ## Play the whole product on two real nodes (Linux and root; says whi
 
 .PHONY: test-forge
 test-forge: build control-plane ## Run the tests against a real Gitea (built once, about 12 CPU minutes; needs a C compiler)
-	$(GO_TEST) -timeout 30m ./test/forge/...
+	$(GO_TEST) -timeout 30m ./test/forge/... ./test/playground/...
 
 .PHONY: histories
 histories: ## Hold the planner to the naive reference on 100 000 random histories (about 100 CPU seconds)

@@ -30,12 +30,23 @@ var (
 	}
 )
 
+// kubectl is for machines without one.
+var kubectl = foreign.Program{
+	Name: "kubectl", Module: moduleDir, Package: "k8s.io/kubernetes/cmd/kubectl", What: "kubectl for the playground",
+	Cost:    "about 2 CPU minutes where the control plane is built already",
+	Version: kubernetesVersion, LDFlags: versionFlags() + " -X k8s.io/client-go/pkg/version.gitVersion=" + kubernetesVersion,
+	Inputs: []string{"go.mod", "go.sum"},
+}
+
 // Build makes sure that the control plane's program exists and returns its path. The first call compiles Kubernetes:
 // about 20 minutes of CPU time, 80 MB of downloads and 2 to 3 GB in Go's build cache, once; log then says so.
 func Build(ctx context.Context, log io.Writer) (string, error) { return controlPlane.Build(ctx, log) }
 
 // BuildKubelet is like Build, for the kubelet of the same version. It shares most of the control plane's compiled packages.
 func BuildKubelet(ctx context.Context, log io.Writer) (string, error) { return kubelet.Build(ctx, log) }
+
+// BuildKubectl is like Build, for the kubectl of the same version.
+func BuildKubectl(ctx context.Context, log io.Writer) (string, error) { return kubectl.Build(ctx, log) }
 
 func versionFlags() string {
 	const pkg = " -X k8s.io/component-base/version."
