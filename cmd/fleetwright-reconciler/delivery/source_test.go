@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fleetwright/fleetwright/cmd/internal/render"
+	"github.com/fleetwright/fleetwright/pkg/adapter/git"
 	"github.com/fleetwright/fleetwright/pkg/adapter/githubapp"
+	"github.com/fleetwright/fleetwright/pkg/adapter/manifest"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/report"
 	"github.com/fleetwright/fleetwright/test/gitserver"
@@ -117,4 +122,50 @@ func TestProxyOfAFleet(t *testing.T) {
 		requireReason(t, err, "InvalidSecret")
 		require.EqualError(t, err, message)
 	}
+}
+
+// TestDeliveryReport_GF18_BuildsOfTwoRevisionsDoNotMix: base and head of a change, built at the same time again and again, are what
+// they are one after the other.
+func TestDeliveryReport_GF18_BuildsOfTwoRevisionsDoNotMix(t *testing.T) {
+	server, err := gitserver.New(t.TempDir(), gitserver.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	require.NoError(t, server.CreateRepo("fleet"))
+	validator, err := manifest.New()
+	require.NoError(t, err)
+	var trees []*git.Tree
+	var want []string
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		sha, err := server.Commit("fleet", map[string]string{
+			"base/kustomization.yaml": "resources: [package.yaml]\n",
+			"base/package.yaml":       "apiVersion: fleetwright.dev/v1alpha1\nkind: Package\nmetadata: {name: tuning}\nspec: {image: ghcr.io/acme/tuning, version: " + version + "}\n",
+			"us/kustomization.yaml":   "resources: [../base]\ncommonAnnotations: {version: \"" + version + "\"}\n",
+		}, "next")
+		require.NoError(t, err)
+		tree, err := git.FetchAt(t.Context(), git.Source{URL: server.URL("fleet")}, "refs/heads/main", sha)
+		require.NoError(t, err)
+		trees = append(trees, tree)
+		want = append(want, built(validator, tree))
+		require.Contains(t, want[len(want)-1], version)
+	}
+	var wait sync.WaitGroup
+	var mixed atomic.Int64
+	for round := range 100 {
+		wait.Go(func() {
+			if built(validator, trees[round%2]) != want[round%2] {
+				mixed.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	require.Zero(t, mixed.Load())
+}
+
+func built(validator *manifest.Validator, tree *git.Tree) string {
+	result := render.Overlay(validator, tree, "us", manifest.Options{})
+	var out strings.Builder
+	for _, o := range result.Objects {
+		out.Write(o.JSON)
+	}
+	return out.String()
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -176,6 +178,14 @@ func TestDeliveryReport_GF32_KnownHostsArePerHost(t *testing.T) {
 		_, err := git.Resolve(t.Context(), source)
 		require.NoError(t, err)
 	}
+	t.Run("rsa beside a line for another host", func(t *testing.T) {
+		rsaKey, err := ssh.NewSignerWithAlgorithms(newRSA(t).(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512})
+		require.NoError(t, err)
+		modern, identity := sshFixture(t, rsaKey) // no SHA-1
+		url := modern.SSHURL("fleet")
+		known := knownHost("other.example.com:22", other.PublicKey()) + knownHost(modern.SSHAddress(), rsaKey.PublicKey())
+		read(t, git.Source{URL: url, Auth: secret(t, url, map[string]string{"identity": identity, "known_hosts": known})})
+	})
 }
 
 func TestDeliveryReport_GF06_OnlyKnownKeyTypesAreNegotiated(t *testing.T) {
@@ -213,12 +223,20 @@ func TestDeliveryReport_GF13_NothingOfTheMachineIsConsulted(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, socket.Close()) })
 	t.Setenv("SSH_AUTH_SOCK", socket.Addr().String())
-	t.Setenv("HOME", t.TempDir())
+	home := t.TempDir()
+	t.Setenv("HOME", home)
 	t.Setenv("SSH_KNOWN_HOSTS", "/nowhere")
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[url \"http://127.0.0.1:1/\"]\n\tinsteadOf = http://\n\tinsteadOf = ssh://\n[http]\n\tproxy = http://127.0.0.1:1\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".netrc"), []byte("machine 127.0.0.1 login robot password s3cret\n"), 0o600))
 	server, identity := sshFixture(t)
 	url := server.SSHURL("fleet")
 	known := knownHost(server.SSHAddress(), server.HostKeys()[0])
 	read(t, git.Source{URL: url, Auth: secret(t, url, map[string]string{"identity": identity, "known_hosts": known})})
+	server.ResetRequests()
+	read(t, git.Source{URL: server.URL("fleet")})
+	for _, request := range server.Requests() {
+		require.False(t, request.Authorization, request)
+	}
 }
 
 func TestAuthFromSecretRefuses(t *testing.T) {

@@ -3,6 +3,7 @@ package git_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -231,6 +232,25 @@ func TestDeliveryReport_GF21_NamesOfRefsAreNoPaths(t *testing.T) {
 	require.Contains(t, tree.Paths(), "base/a.yaml")
 	require.NoFileExists(t, "evil")
 	require.NoFileExists(t, "../../../../evil")
+}
+
+// TestDeliveryReport_GF22_TreeThatGitWouldNotCheckOut: names that other programs take for .git, or for a way out.
+func TestDeliveryReport_GF22_TreeThatGitWouldNotCheckOut(t *testing.T) {
+	v := newVault(t)
+	blob, err := v.server.HashObject("fleet", "blob", []byte("[core]\n"))
+	require.NoError(t, err)
+	raw, err := hex.DecodeString(blob)
+	require.NoError(t, err)
+	for _, name := range []string{".GIT", "git~1", "..", "a/../../b"} {
+		tree, err := v.server.HashObject("fleet", "tree", append([]byte("100644 "+name+"\x00"), raw...))
+		require.NoError(t, err)
+		v.put("commit", commitText(tree), "refs/heads/main")
+		source := git.Source{URL: v.server.URL("fleet"), Ref: git.Ref{Branch: "main"}}
+		revision, err := git.Resolve(t.Context(), source)
+		require.NoError(t, err)
+		_, err = git.Fetch(t.Context(), source, revision)
+		requireReason(t, err, git.ReasonInvalidTree, name)
+	}
 }
 
 // recorder keeps an answer.
