@@ -48,8 +48,10 @@ func AddReview(m manager.Manager, o ReviewOptions) error {
 	}
 	credentials := secrets{m.GetAPIReader()}
 	recorder := m.GetEventRecorder("fleetwright")
-	opener := forges.New(forges.Options{Secrets: credentials.read, AllowInsecureHTTP: o.AllowInsecureHTTP})
-	statuses := newStatuses(opener, recorder, o.Reporter)
+	statuses := newStatuses(recorder, o.Reporter)
+	statuses.forges = forges.New(forges.Options{
+		Secrets: credentials.read, AllowInsecureHTTP: o.AllowInsecureHTTP, Meter: reconciler.NewForgeMetrics(o.Registry, statuses.pending),
+	})
 	if err := m.Add(statuses); err != nil {
 		return fmt.Errorf("add commit status writers: %w", err)
 	}

@@ -85,7 +85,12 @@ func (f *pullForge) Shown(ctx context.Context, commit string) (report.CommitStat
 
 // Want hands the statuses to the writer of the repository.
 func (f *pullForge) Want(ctx context.Context, wanted []report.CommitStatus) error {
-	_, err := f.statuses.wantAs(ctx, f.fleet, f.context(), wanted)
+	me := speakerOf(f.fleet, wanted)
+	me.context, me.ref, me.pulls = f.context(), "", map[string]forge.PullRequest{}
+	for _, pull := range f.listed {
+		me.pulls[pull.Head] = pull
+	}
+	_, err := f.statuses.wantAs(ctx, f.fleet, me)
 	return err
 }
 

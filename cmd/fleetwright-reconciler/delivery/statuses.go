@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,57 +36,86 @@ type speaker struct {
 	target  forges.Target
 	context string
 	object  corev1.ObjectReference
-	wanted  []report.CommitStatus
+	// link is spec.checks.targetURL, ref the name under which the Fleet's commits are found.
+	link, ref string
+	// pulls are the pull requests that statuses are about, by their head; none for those of the Fleet's own commits.
+	pulls  map[string]forge.PullRequest
+	wanted []report.CommitStatus
 }
 
-func newStatuses(f *forges.Forges, recorder events.EventRecorder, o forge.ReporterOptions) *statuses {
+func speakerOf(fleet *fleetv1.Fleet, wanted []report.CommitStatus) *speaker {
+	return &speaker{
+		target: forges.TargetOf(fleet), context: report.ContextOf(fleet), link: fleet.Spec.Checks.TargetURL, ref: refName(fleet), wanted: wanted,
+		object: corev1.ObjectReference{
+			APIVersion: fleetv1.GroupVersion.String(), Kind: fleetv1.KindFleet, Namespace: fleet.Namespace, Name: fleet.Name, UID: fleet.UID,
+		},
+	}
+}
+
+// refName is empty where the Fleet does not follow one ref.
+func refName(fleet *fleetv1.Fleet) string {
+	switch ref := refOf(fleet.Spec.Source.Ref); {
+	case ref.Commit != "" || ref.SemVer != "":
+		return ""
+	case ref.Tag != "":
+		return "refs/tags/" + ref.Tag
+	default:
+		return ref.Branch
+	}
+}
+
+// status is what the forge shall show.
+func (s *speaker) status(wanted report.CommitStatus) forge.Status {
+	out := forge.Status{
+		Commit: wanted.Commit, Context: s.context, State: forge.State(wanted.State), Description: wanted.Description, Ref: s.ref,
+		TargetURL: strings.NewReplacer("{namespace}", s.object.Namespace, "{name}", s.object.Name, "{commit}", wanted.Commit).Replace(s.link),
+	}
+	if pull, about := s.pulls[wanted.Commit]; about {
+		out.Pull, out.Ref = pull.Number, pull.HeadBranch
+	}
+	return out
+}
+
+func newStatuses(recorder events.EventRecorder, o forge.ReporterOptions) *statuses {
 	return &statuses{
-		forges: f, recorder: recorder, options: o,
+		recorder: recorder, options: o,
 		wake: make(chan struct{}, 1), writers: map[forges.Target]*writer{}, fleets: map[types.NamespacedName]*speaker{},
 	}
 }
 
 // Want hands the statuses to the writer of the Fleet's repository.
 func (s *statuses) Want(ctx context.Context, fleet *fleetv1.Fleet, wanted []report.CommitStatus) (map[string]report.CommitState, error) {
-	return s.wantAs(ctx, fleet, report.ContextOf(fleet), wanted)
+	return s.wantAs(ctx, fleet, speakerOf(fleet, wanted))
 }
 
-// wantAs is Want under another context.
-func (s *statuses) wantAs(ctx context.Context, fleet *fleetv1.Fleet, name string, wanted []report.CommitStatus) (map[string]report.CommitState, error) {
-	to := forges.TargetOf(fleet)
-	w, err := s.writer(ctx, to)
+// wantAs is Want by a speaker.
+func (s *statuses) wantAs(ctx context.Context, fleet *fleetv1.Fleet, me *speaker) (map[string]report.CommitState, error) {
+	w, err := s.writer(ctx, me.target)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.register(to, name, fleet, wanted); err != nil {
+	if err := s.register(client.ObjectKeyFromObject(fleet), me); err != nil {
 		return nil, err
 	}
-	for _, status := range wanted {
-		if err := w.reporter.Want(toForge(status, name)); err != nil {
+	for _, status := range me.wanted {
+		if err := w.reporter.Want(me.status(status)); err != nil {
 			return nil, fmt.Errorf("want commit status: %w", err)
 		}
 	}
-	return w.seen.final(name), nil
-}
-
-func toForge(s report.CommitStatus, name string) forge.Status {
-	return forge.Status{Commit: s.Commit, Context: name, State: forge.State(s.State), Description: s.Description}
+	return w.seen.final(me.context), nil
 }
 
 // register notes who speaks. Two Fleets under one name would overwrite each other for ever.
-func (s *statuses) register(to forges.Target, name string, fleet *fleetv1.Fleet, wanted []report.CommitStatus) error {
+func (s *statuses) register(fleet types.NamespacedName, me *speaker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	me := client.ObjectKeyFromObject(fleet)
 	for other, has := range s.fleets {
-		if other != me && has.context == name && has.target.Repository == to.Repository {
-			return fmt.Errorf("no commit statuses: spec.checks.context %q is used by Fleet %s for this repository too; choose another", name, other)
+		if other != fleet && has.context == me.context && forge.SameRepository(has.target.Repository, me.target.Repository) {
+			return fmt.Errorf("no commit statuses: spec.checks.context %q is used by Fleet %s for this repository too; choose another", me.context, other)
 		}
 	}
-	s.leave(s.fleets[me], to, name)
-	s.fleets[me] = &speaker{target: to, context: name, wanted: wanted, object: corev1.ObjectReference{
-		APIVersion: fleetv1.GroupVersion.String(), Kind: fleetv1.KindFleet, Namespace: fleet.Namespace, Name: fleet.Name, UID: fleet.UID,
-	}}
+	s.leave(s.fleets[fleet], me)
+	s.fleets[fleet] = me
 	return nil
 }
 
@@ -107,22 +137,33 @@ func (s *statuses) end(had *speaker, why string) {
 			continue
 		}
 		status.State, status.Description = report.CommitError, why
-		_ = s.writers[had.target].reporter.Want(toForge(status, had.context)) // it was wanted before, so it is well-formed
+		_ = s.writers[had.target].reporter.Want(had.status(status)) // it was wanted before, so it is well-formed
 	}
 }
 
 // leave is for a Fleet that speaks elsewhere from now on, or with another Secret. The caller holds the lock.
-func (s *statuses) leave(had *speaker, to forges.Target, name string) {
-	if had == nil || had.target == to && had.context == name || s.writers[had.target] == nil {
+func (s *statuses) leave(had, now *speaker) {
+	if had == nil || had.target == now.target && had.context == now.context || s.writers[had.target] == nil {
 		return
 	}
 	before := had.target
-	before.SecretName = to.SecretName
-	if before == to && had.context == name { // the other writer says the same from now on; this one must not come behind it
-		s.writers[had.target].reporter.Forget(name)
+	before.SecretName = now.target.SecretName
+	if before == now.target && had.context == now.context { // the other writer says the same from now on; this one must not come behind it
+		s.writers[had.target].reporter.Forget(had.context)
 		return
 	}
-	s.end(had, "the Fleet reports elsewhere now, as "+name)
+	s.end(had, "the Fleet reports elsewhere now, as "+now.context)
+}
+
+// pending is how many statuses are wanted and not yet known to be shown.
+func (s *statuses) pending() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, w := range s.writers {
+		n += w.reporter.Pending()
+	}
+	return n
 }
 
 // observed tells the Fleet's people that a status could not be written.

@@ -43,10 +43,12 @@ func Add(m manager.Manager, o Options) error {
 	credentials := secrets{m.GetAPIReader()}
 	apps := &githubapp.Tokens{Now: time.Now, AllowInsecureHTTP: o.AllowInsecureHTTP}
 	recorder := m.GetEventRecorder("fleetwright")
+	statuses := newStatuses(recorder, o.Reporter)
 	opener := forges.New(forges.Options{
 		Secrets: credentials.read, AllowInsecureHTTP: o.AllowInsecureHTTP, AllowLocal: o.AllowLocal,
+		Meter: reconciler.NewForgeMetrics(o.Registry, statuses.pending),
 	})
-	statuses := newStatuses(opener, recorder, o.Reporter)
+	statuses.forges = opener
 	if err := m.Add(statuses); err != nil {
 		return fmt.Errorf("add commit status writers: %w", err)
 	}

@@ -3,6 +3,7 @@ package forge
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,11 +56,19 @@ func bearer(cfg Config) func(*http.Request, string) {
 	}
 }
 
+// basicForm is how name and password are sent; a server may echo it.
+func basicForm(name, password string) string {
+	if password == "" {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
+}
+
 // do makes the call and decodes the answer. Its error is a [*ProviderError].
 func (c *client) do(ctx context.Context, q request) (http.Header, error) {
 	op := q.op + " (" + c.kind + ")"
 	token, err := c.cfg.Credential.token(ctx)
-	hide := redactor{token, c.cfg.Credential.Token, c.cfg.Credential.Password}
+	hide := redactor{token, c.cfg.Credential.Password, basicForm("", token), basicForm(c.cfg.Credential.Username, c.cfg.Credential.Password)}
 	if err != nil {
 		return nil, hide.fail(Retry, op, fmt.Errorf("get token: %w", err))
 	}

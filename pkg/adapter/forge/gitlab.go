@@ -118,6 +118,7 @@ func (g *GitLab) SetStatus(ctx context.Context, s Status) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
+	s.Ref = strings.TrimPrefix(strings.TrimPrefix(s.Ref, "refs/heads/"), "refs/tags/")
 	pipeline, err := g.pipeline(ctx, &s)
 	if err != nil {
 		return err

@@ -47,6 +47,18 @@ func HostOf(clone string) string {
 	return a.host
 }
 
+// SameRepository says whether two clone URLs name one repository, over https or ssh, with or without credentials and .git.
+func SameRepository(a, b string) bool { return a == b || repositoryKey(a) == repositoryKey(b) }
+
+func repositoryKey(clone string) string {
+	a, err := parseAddress(clone)
+	if err != nil {
+		return clone
+	}
+	parts := slices.DeleteFunc(slices.Clone(a.parts), func(p string) bool { return p == "scm" })
+	return strings.ToLower(a.host + "/" + strings.Join(parts, "/"))
+}
+
 // parseAddress reads https://host/owner/name.git, ssh://git@host/owner/name or git@host:owner/name. Credentials are left out.
 func parseAddress(clone string) (address, error) {
 	u, err := url.Parse(scpToURL(strings.TrimSpace(clone)))

@@ -63,3 +63,13 @@ func TestLocate(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+func TestSameRepository(t *testing.T) {
+	const web = "https://git.example.com/Acme/fleet.git"
+	for _, other := range []string{web, "git@git.example.com:acme/fleet", "ssh://git@git.example.com:2222/acme/fleet.git", "https://u:p@git.example.com/scm/acme/fleet/"} {
+		require.True(t, forge.SameRepository(web, other), other)
+	}
+	for _, other := range []string{"https://git.example.com/acme/fleet2", "https://git.example.org/acme/fleet", "file:///srv/fleet"} {
+		require.False(t, forge.SameRepository(web, other), other)
+	}
+}

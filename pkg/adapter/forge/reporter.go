@@ -45,7 +45,8 @@ type ReporterOptions struct {
 const (
 	// unknownCommitTries is how often a commit that the forge does not have is tried before the error counts as permanent.
 	unknownCommitTries = 5
-	// verifyDelay is when a status is read back after a post whose predecessor may still be under way to the server.
+	// verifyDelay is when a status is read back after a post whose predecessor may still be under way to the server: one that
+	// timed out, or one of the process that was killed before this one started.
 	verifyDelay = time.Minute
 	// keepEntries is how many settled statuses are remembered; a forgotten one costs one read when it is wanted again.
 	keepEntries = 512
@@ -80,6 +81,7 @@ type Reporter struct {
 	seq      uint64    // grows with each change of a wanted value
 	hostOff  time.Time // the forge asked for silence until then
 	running  bool
+	started  time.Time // of Run: a call of the process before may be under way until some time after it
 }
 
 type key struct{ commit, context string }
@@ -214,7 +216,7 @@ func (r *Reporter) start() bool {
 	if r.running {
 		return false
 	}
-	r.running = true
+	r.running, r.started = true, r.opts.Clock.Now()
 	return true
 }
 
@@ -327,6 +329,9 @@ func (r *Reporter) outcome(s *step, found Status, err error, now time.Time) bool
 	if s.read {
 		e.seen(found)
 		return false
+	}
+	if now.Sub(r.started) < verifyDelay {
+		e.doubt = true
 	}
 	e.posted(s.value, now)
 	return true

@@ -32,7 +32,7 @@ func TestFitMakesOneLine(t *testing.T) {
 	require.True(t, strings.HasPrefix(got.Description, "a b c x"))
 }
 
-func TestFieldReport_CS09_NoCommitNoCall(t *testing.T) {
+func TestDeliveryReport_CS09_NoCommitNoCall(t *testing.T) {
 	for name, c := range map[string]struct {
 		status Status
 		want   string

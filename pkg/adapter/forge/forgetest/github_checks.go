@@ -129,6 +129,19 @@ type Note struct {
 	Error bool
 }
 
+// Runs are the check runs of a commit, oldest first: `status conclusion`.
+func (s *Server) Runs(commit string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, had := range s.runs {
+		if had.HeadSHA == commit {
+			out = append(out, had.Status+" "+had.Conclusion)
+		}
+	}
+	return out
+}
+
 // Notes are the annotations that a commit shows: those of the newest check run, or of all reports.
 func (s *Server) Notes(commit string) []Note {
 	s.mu.Lock()

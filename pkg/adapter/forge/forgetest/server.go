@@ -221,6 +221,11 @@ func (s *Server) AddRow(row Row) {
 	s.rows = append(s.rows, &row)
 }
 
+// Store keeps a status as if the bot had posted it, from within [Server.Intercept]. GitHub and Gitea only.
+func (s *Server) Store(in forge.Status) {
+	s.store(&Row{Commit: in.Commit, Context: in.Context, State: string(in.State), Description: in.Description, URL: in.TargetURL, User: Bot})
+}
+
 // AddPull opens a pull request; empty fields are filled in.
 func (s *Server) AddPull(p Pull) Pull {
 	s.mu.Lock()

@@ -262,12 +262,14 @@ const (
 type Checks struct {
 	// Provider is the kind of server. Set by people. Required.
 	Provider ForgeProvider `json:"provider"`
-	// URL of the server's API. Set by people. Default: derived from source.url.
+	// URL of the server, where it cannot be derived from source.url: github, gitlab, gitea and bitbucket (Data Center) take the
+	// address that people see, with port and path; azuredevops that of the organisation or collection. Set by people. Default:
+	// derived from source.url.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
-	// SecretRef names a Secret of this namespace with the key token (gitnotes: the keys of source.secretRef). Set by people.
-	// Default none; gitnotes: source.secretRef.
+	// SecretRef names a Secret of this namespace with the key token, or username and password, or the keys of a GitHub App, and
+	// optionally ca.crt (gitnotes: the keys of source.secretRef). Set by people. Default none; gitnotes: source.secretRef.
 	// +optional
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
 	// Context is the status's name. Set by people. Default fleetwright/<namespace>/<name>.
