@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,7 +72,7 @@ func (p Picture) NodeWright(name string) NodeWrightExplanation {
 	s := p.out.Statuses[i]
 	out := NodeWrightExplanation{
 		NodeWright: s.NodeWright, Status: s.Status, Generation: s.Generation, Round: s.Round, ContentHash: s.ContentHash,
-		LateJoiners: s.LateJoiners, Packages: s.PackageList, Problem: s.Problem,
+		LateJoiners: s.LateJoiners, Packages: s.PackageList, Problem: strings.TrimPrefix(strings.TrimSuffix(s.Problem+"; "+s.OutOfScope, "; "), "; "),
 		Total: s.Total, Complete: s.Complete, InProgress: s.InProgress, Failed: s.Failed, Waiting: s.Waiting, Blocked: s.Blocked,
 		Excluded: s.Excluded, Notes: p.notes,
 	}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -137,27 +136,16 @@ func (o *Observer) readReferences(ctx context.Context) (references, error) {
 // resolve translates one NodeWright. What cannot be resolved becomes its Problem.
 func (r references) resolve(nw *nwv1.NodeWright) plan.NodeWright {
 	out := r.References.Resolve(nw)
-	scope, err := r.scope(nw)
-	if err != nil {
-		out.AddProblem(err.Error())
-	}
-	out.Scope = scope
+	r.confine(&out, fleetOf(nw))
 	return out
 }
 
-// scope is what the Fleet that delivers the object may touch. A Fleet that is gone limits nothing: its objects were
-// left behind on purpose.
-func (r references) scope(nw *nwv1.NodeWright) (labels.Selector, error) {
-	key := fleetOf(nw)
-	fleet, ok := r.fleets[key]
-	if !ok || fleet.Spec.Scope == nil || fleet.Spec.Scope.NodeSelector == nil {
-		return nil, nil
+// confine holds a NodeWright to the scope of the Fleet that its labels name. A Fleet that is gone limits nothing: its objects were
+// left behind on purpose, and go on.
+func (r references) confine(nw *plan.NodeWright, owner client.ObjectKey) {
+	if fleet, ok := r.fleets[owner]; ok {
+		nw.Confine(owner.String(), fleet.Spec.Scope)
 	}
-	selector, err := metav1.LabelSelectorAsSelector(fleet.Spec.Scope.NodeSelector)
-	if err != nil {
-		return labels.Nothing(), fmt.Errorf("fleet %s: spec.scope.nodeSelector: %w", key, err)
-	}
-	return selector, nil
 }
 
 // budgetOfFleet translates `spec.disruption.maxNodes`. A scope or a number that cannot be read admits nobody: a budget

@@ -49,7 +49,9 @@ type change struct {
 	hash, problem string
 }
 
-func changeOf(nw plan.NodeWright) change { return change{nw.Generation, nw.Desired.Hash, nw.Problem} }
+func changeOf(nw plan.NodeWright) change {
+	return change{nw.Generation, nw.Desired.Hash, nw.Problem + nw.OutOfScope}
+}
 
 // wish is a NodeWright as the caches show it.
 type wish struct {
@@ -186,6 +188,7 @@ func (v *wantedViews) take(wishes []wish, late map[types.UID]bool) []plan.NodeWr
 func withRequests(was, now plan.NodeWright) plan.NodeWright {
 	was.Paused, was.Disabled, was.Deleting, was.Finalizer, was.Abandon = now.Paused, now.Disabled, now.Deleting, now.Finalizer, now.Abandon
 	was.Retry, was.Rerun, was.Reset, was.Resume = now.Retry, now.Rerun, now.Reset, now.Resume
+	was.Confine(now.Fleet, now.Limits) // a narrower scope waits for no delivery
 	return was
 }
 

@@ -3,38 +3,40 @@ package manifest
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/scope"
 )
 
 // checkScope holds a resolved package against what its repository may do. What the catalogue supplies from this very build
 // is reported there, once.
 func (r *rules) checkScope(w wright, p desired.Package) {
-	scope := r.opts.Scope
-	if scope == nil {
+	limits := r.opts.Scope
+	if limits == nil {
 		return
 	}
 	entry := w.Spec.Packages[p.Name]
 	inBuild := entry.PackageRef != nil && r.packages[entry.PackageRef.Name] != nil
 	at := func(field ...string) path { return entryField(w, p.Name, field...) }
 	if entry.Image != "" || !inBuild {
-		w.add(imageProblems(scope, p.Image, at("image"))...)
+		w.add(imageProblems(limits, p.Image, at("image"))...)
+	}
+	if p.AgentImage != "" {
+		w.add(imageProblems(limits, p.AgentImage, at("agentImageOverride"))...)
 	}
 	if entry.Interrupt != nil || !inBuild {
-		w.add(interruptProblems(scope, p.Interrupt, at("interrupt", "type"))...)
+		w.add(interruptProblems(limits, p.Interrupt, at("interrupt", "type"))...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.ConfigInterrupts)) {
 		if _, own := entry.ConfigInterrupts[key]; own || !inBuild {
 			interrupt := p.ConfigInterrupts[key]
-			w.add(interruptProblems(scope, &interrupt, at("configInterrupts", key, "type"))...)
+			w.add(interruptProblems(limits, &interrupt, at("configInterrupts", key, "type"))...)
 		}
 	}
-	if scope.RequireDigest && p.Digest == "" {
+	if limits.RequireDigest && p.Digest == "" {
 		w.add(problem{code: CodeDigestRequired, path: at("image"),
 			message: fmt.Sprintf("package %q needs containerSHA, because the Fleet's scope requires digests", p.Name)})
 	}
@@ -57,34 +59,21 @@ func (r *rules) checkCatalogueScope() {
 	}
 }
 
-func imageProblems(scope *fleetv1.Scope, image string, at path) []problem {
-	allows := func(pattern string) bool { return imagePattern(pattern).MatchString(image) }
-	if len(scope.Images) == 0 || slices.ContainsFunc(scope.Images, allows) {
+func imageProblems(s *fleetv1.Scope, image string, at path) []problem {
+	if scope.AllowsImage(s, image) {
 		return nil
 	}
 	return []problem{{
-		code: CodeImageScope, path: at, message: fmt.Sprintf("image %q is outside of the Fleet's scope", image),
-		allowed: strings.Join(scope.Images, ", "),
+		code: CodeImageScope, path: at, message: fmt.Sprintf("image %q is outside of the Fleet's scope", image), allowed: scope.Images(s),
 	}}
 }
 
-// imagePattern: `*` is any run of characters but the slash, `**` any run at all.
-func imagePattern(pattern string) *regexp.Regexp {
-	quoted := regexp.QuoteMeta(pattern)
-	quoted = strings.ReplaceAll(quoted, `\*\*`, `.*`)
-	return regexp.MustCompile(`^` + strings.ReplaceAll(quoted, `\*`, `[^/]*`) + `$`)
-}
-
-func interruptProblems(scope *fleetv1.Scope, interrupt *nwv1.Interrupt, at path) []problem {
-	if interrupt == nil || len(scope.Interrupts) == 0 || slices.Contains(scope.Interrupts, interrupt.Type) {
+func interruptProblems(s *fleetv1.Scope, interrupt *nwv1.Interrupt, at path) []problem {
+	if scope.AllowsInterrupt(s, interrupt) {
 		return nil
-	}
-	var allowed []string
-	for _, t := range scope.Interrupts {
-		allowed = append(allowed, string(t))
 	}
 	return []problem{{
 		code: CodeInterruptScope, path: at, message: fmt.Sprintf("interrupt %q is outside of the Fleet's scope", interrupt.Type),
-		allowed: strings.Join(allowed, ", "),
+		allowed: scope.Interrupts(s),
 	}}
 }

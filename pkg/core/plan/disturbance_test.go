@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -88,6 +89,10 @@ func heldUp() []disturbance {
 		{"disabled", onNodeWright(func(nw *plan.NodeWright) { nw.Disabled = true }), onNodeWright(func(nw *plan.NodeWright) { nw.Disabled = false })},
 		{"unresolved", onNodeWright(func(nw *plan.NodeWright) { nw.Problem = "policy x does not exist" }),
 			onNodeWright(func(nw *plan.NodeWright) { nw.Problem = "" })},
+		{"out of scope", onNodeWright(func(nw *plan.NodeWright) { nw.OutOfScope = "outside of the scope of Fleet a/b" }),
+			onNodeWright(func(nw *plan.NodeWright) { nw.OutOfScope = "" })},
+		{"scope moved away", onNodeWright(func(nw *plan.NodeWright) { nw.Scope = labels.SelectorFromSet(labels.Set{"pool": "cpu"}) }),
+			onNodeWright(func(nw *plan.NodeWright) { nw.Scope = nil })},
 		{"standby", func(l *life) { l.in.Standby = "NVIDIA's operator is active" }, func(l *life) { l.in.Standby = "" }},
 		{"deselected", onNode(func(n *plan.Node) { n.Labels["pool"] = "cpu" }), onNode(func(n *plan.Node) { n.Labels["pool"] = "gpu" })},
 		{"ignored", onNode(func(n *plan.Node) { n.Labels[nwv1.IgnoreLabel] = nwv1.TrueValue }),

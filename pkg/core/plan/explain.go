@@ -42,7 +42,7 @@ func (v *view) since(m *member, c Code) time.Time {
 		}
 	case Running, ImagePull, InsufficientResources, ContainerCannotRun, CrashLoop, NoPod, PodNotAcknowledged:
 		return v.sinceExecution(m, c)
-	case Ignored, TaintNotTolerated, Disabled, Paused, Standby, Unresolved, RecordUnreadable, NotAdopted:
+	case Ignored, TaintNotTolerated, Disabled, Paused, Standby, Unresolved, OutOfScope, RecordUnreadable, NotAdopted:
 		return time.Time{} // nobody writes down when
 	}
 	return v.sinceTurn(m)
@@ -95,8 +95,8 @@ func orZero(t *time.Time) time.Time {
 func (c Code) Ends() string {
 	switch c {
 	case Ignored, TaintNotTolerated, WaitingForPriority, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget,
-		WaitingForWindow, Gating, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, Standby, RecordUnreadable, NodeNotReady,
-		Superseded, WaitingForRound, NotAdopted:
+		WaitingForWindow, Gating, Yielding, BudgetIsZero, Halted, Paused, Disabled, Unresolved, OutOfScope, Standby, RecordUnreadable,
+		NodeNotReady, Superseded, WaitingForRound, NotAdopted:
 		return c.endsWaiting()
 	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ProtectedPodTimeout:
 		return c.endsFailure()
@@ -138,6 +138,8 @@ func (c Code) endsWaiting() string {
 		return "the NodeWright is enabled again"
 	case Unresolved:
 		return "what the message names exists"
+	case OutOfScope:
+		return "the object or the Fleet's spec.scope is changed"
 	case Standby:
 		return "what the message names is over"
 	case RecordUnreadable:

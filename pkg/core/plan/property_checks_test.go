@@ -32,6 +32,10 @@ func (h *history) crash() {
 // unresolved makes a NodeWright refer to something that does not exist, or mends that.
 func (h *history) unresolved() {
 	nw := &h.in.NodeWrights[rapid.IntRange(0, len(h.in.NodeWrights)-1).Draw(h.rt, "unresolved")]
+	if rapid.Bool().Draw(h.rt, "outOfScope") {
+		nw.OutOfScope = map[bool]string{true: "outside of the scope of Fleet a/b"}[nw.OutOfScope == ""]
+		return
+	}
 	nw.Problem = map[bool]string{true: "DeploymentPolicy slow does not exist"}[nw.Problem == ""]
 }
 
@@ -40,7 +44,7 @@ func (h *history) standby() {
 	h.in.Standby = map[bool]string{true: "another operator is active"}[h.in.Standby == ""]
 }
 
-// checkWhatIsHeldBack: what cannot be resolved, or yields to another operator, starts, evicts, cordons and erases nothing.
+// checkWhatIsHeldBack: what cannot be resolved, is out of scope, or yields to another operator, starts, evicts, cordons and erases nothing.
 func (h *history) checkWhatIsHeldBack(out plan.Output) {
 	if h.in.Standby != "" {
 		require.Empty(h.rt, out.Decisions)
@@ -48,7 +52,7 @@ func (h *history) checkWhatIsHeldBack(out plan.Output) {
 	}
 	for _, d := range out.Decisions {
 		i := slices.IndexFunc(h.in.NodeWrights, func(nw plan.NodeWright) bool { return nw.Name == d.NodeWright })
-		if i < 0 || h.in.NodeWrights[i].Problem == "" {
+		if i < 0 || h.in.NodeWrights[i].Problem+h.in.NodeWrights[i].OutOfScope == "" {
 			continue
 		}
 		require.Empty(h.rt, d.Start, "started for a NodeWright that cannot be resolved")

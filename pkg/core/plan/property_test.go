@@ -149,7 +149,7 @@ func (h *history) checkDeterminism(in plan.Input) {
 func (h *history) quiet() {
 	h.lost, h.in.Standby = nil, ""
 	for i := range h.in.NodeWrights {
-		h.in.NodeWrights[i].Problem = ""
+		h.in.NodeWrights[i].Problem, h.in.NodeWrights[i].OutOfScope = "", ""
 	}
 	h.broken, h.foreign = map[string]bool{}, map[string]bool{}
 	for _, n := range h.nodes {

@@ -47,6 +47,8 @@ const (
 	Disabled Code = "Disabled"
 	// Unresolved: the NodeWright refers to something that does not exist.
 	Unresolved Code = "Unresolved"
+	// OutOfScope: the NodeWright wants what the scope of its Fleet does not allow.
+	OutOfScope Code = "OutOfScope"
 	// Standby: the reconciler acts on nothing now.
 	Standby Code = "Standby"
 	// RecordUnreadable: the node's record cannot be read.

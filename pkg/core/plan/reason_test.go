@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
 	"github.com/fleetwright/fleetwright/pkg/core/plan"
@@ -162,6 +163,11 @@ var reasonCases = map[plan.Code]reasonCase{
 		plain(w)
 		w.edit("tune", func(nw *plan.NodeWright) { nw.Problem = "policy x does not exist" })
 	}},
+	plan.OutOfScope: {node: "n01", object: "fleet team-a/fleet",
+		message: `outside of the scope of Fleet team-a/fleet: package "tuning": containerSHA is missing, and digests are required`, arrange: func(w *world) {
+			plain(w)
+			w.edit("tune", func(nw *plan.NodeWright) { nw.Confine("team-a/fleet", &fleetv1.Scope{RequireDigest: true}) })
+		}},
 	plan.Standby: {node: "n01", message: "another operator is active", arrange: func(w *world) {
 		plain(w)
 		w.in.Standby = "another operator is active"
@@ -437,7 +443,7 @@ func TestEveryReasonHasACase(t *testing.T) {
 
 // timeless are the reasons that begin with something that nobody writes down the time of.
 var timeless = map[plan.Code]bool{
-	plan.Ignored: true, plan.TaintNotTolerated: true, plan.Disabled: true, plan.Paused: true, plan.Standby: true, plan.Unresolved: true,
+	plan.Ignored: true, plan.TaintNotTolerated: true, plan.Disabled: true, plan.Paused: true, plan.Standby: true, plan.Unresolved: true, plan.OutOfScope: true,
 	plan.RecordUnreadable: true, plan.NotAdopted: true,
 }
 

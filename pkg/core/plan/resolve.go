@@ -3,12 +3,15 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
+	"github.com/fleetwright/fleetwright/pkg/core/scope"
 	"github.com/fleetwright/fleetwright/pkg/core/window"
 )
 
@@ -19,7 +22,8 @@ type References struct {
 }
 
 // Resolve reads a NodeWright with everything that it refers to. What cannot be resolved, or asks for something that this
-// version does not do, becomes its Problem: it is left alone. The Scope is the caller's.
+// version does not do, becomes its Problem: it is left alone. Whose it is and what that allows is the
+// caller's to say, with Confine.
 func (r References) Resolve(nw *nwv1.NodeWright) NodeWright {
 	set, unresolved := desired.Resolve(nw, r.Packages)
 	out := NodeWright{
@@ -71,3 +75,27 @@ func (n *NodeWright) AddProblem(sentence string) {
 	}
 	n.Problem += sentence
 }
+
+// Confine holds the NodeWright to the scope of the Fleet that delivers it (`namespace/name`; nil limits nothing). Validation did
+// that to the manifest; here it is done to the object as it is, whoever changed it, and to the scope as it is now. A selector that
+// cannot be read lets it touch no node.
+func (n *NodeWright) Confine(fleet string, limits *fleetv1.Scope) {
+	n.Fleet, n.Limits, n.Scope, n.OutOfScope = fleet, limits, nil, ""
+	if limits == nil {
+		return
+	}
+	outside := scope.Violations(limits, n.Desired)
+	if limits.NodeSelector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(limits.NodeSelector)
+		if err != nil {
+			selector, outside = labels.Nothing(), append(outside, "spec.scope.nodeSelector: "+err.Error())
+		}
+		n.Scope = selector
+	}
+	if len(outside) > 0 {
+		n.OutOfScope = "outside of the scope of Fleet " + fleet + ": " + strings.Join(outside, "; ")
+	}
+}
+
+// isHeldBack: what is wanted is not known, or not allowed.
+func (n *NodeWright) isHeldBack() bool { return n.Problem != "" || n.OutOfScope != "" }

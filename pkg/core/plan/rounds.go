@@ -13,7 +13,7 @@ func (p *pass) enterRound(v *view) {
 	led, known := p.in.Ledger.Rollouts[v.nw.Name]
 	v.ledger = cloneRollout(led)
 	switch {
-	case v.nw.Problem != "": // what cannot be resolved begins nothing
+	case v.nw.isHeldBack(): // what cannot be resolved, or is not allowed, begins nothing
 	case !known || led.UID != v.nw.UID:
 		v.ledger = fleetv1.LedgerRollout{Round: v.newest}
 		p.begin(v, false)
@@ -80,7 +80,7 @@ func (v *view) current(rec noderecord.Record) bool {
 
 // markComplete notes that every targeted node is complete, so that nodes that are not, later, form a new round.
 func (v *view) markComplete() {
-	if v.ledger.UID != v.nw.UID || v.ledger.Complete || v.nw.Problem != "" || v.outdated || v.hasIncomplete() || v.open > 0 {
+	if v.ledger.UID != v.nw.UID || v.ledger.Complete || v.nw.isHeldBack() || v.outdated || v.hasIncomplete() || v.open > 0 {
 		return
 	}
 	v.ledger.Complete = true

@@ -22,7 +22,7 @@ func statusOf(c Code) nwv1.Status {
 		return nwv1.StatusDisabled
 	case PackageFailed, OutOfMemory, StageTimeout, InterruptFailed, NodeLost, DrainTimeout, ProtectedPodTimeout, ImagePull, ContainerCannotRun, CrashLoop:
 		return nwv1.StatusErroring
-	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, Standby, RecordUnreadable, NotAdopted:
+	case Ignored, TaintNotTolerated, Halted, BudgetIsZero, Unresolved, OutOfScope, Standby, RecordUnreadable, NotAdopted:
 		return nwv1.StatusBlocked
 	case WaitingForPriority, WaitingForRound, WaitingForBatch, WaitingForSlot, WaitingForClusterBudget, WaitingForWindow,
 		Gating, Yielding, NodeNotReady, "":
@@ -36,6 +36,7 @@ func (p *pass) status(v *view) Status {
 	s := Status{
 		NodeWright: v.nw.Name, UID: v.nw.UID, Generation: v.nw.Generation, Round: v.ledger.Round,
 		ContentHash: v.ledger.ContentHash, LateJoiners: v.ledger.LateJoiners, Problem: v.nw.Problem,
+		OutOfScope: v.nw.OutOfScope,
 	}
 	for _, pkg := range v.nw.Desired.Packages {
 		s.PackageList = append(s.PackageList, pkg.Name+":"+pkg.Version)
@@ -195,7 +196,7 @@ func (v *view) fold(s Status) nwv1.Status {
 		return nwv1.StatusDisabled
 	case v.held.is(Paused) && s.Complete < s.Total:
 		return nwv1.StatusPaused
-	case v.held.is(Unresolved) || v.held.is(Standby):
+	case v.held.is(Unresolved) || v.held.is(OutOfScope) || v.held.is(Standby):
 		return nwv1.StatusBlocked
 	case s.Complete == s.Total && v.open == 0:
 		return nwv1.StatusComplete

@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
@@ -128,6 +129,8 @@ func (p *pass) heldBack(v *view) *cause {
 		return &cause{Disabled, "", "the NodeWright is disabled"}
 	case v.nw.Problem != "":
 		return &cause{Unresolved, "", v.nw.Problem}
+	case v.nw.OutOfScope != "":
+		return &cause{OutOfScope, "fleet " + v.nw.Fleet, v.nw.OutOfScope}
 	case v.outdated:
 		return &cause{Standby, "", "the NodeWright was read from a view that is older than its rollout"}
 	}
@@ -313,6 +316,9 @@ func (t *turn) flush() {
 		rec := t.rec
 		t.d.Record = &rec
 		t.act(ActionRecord)
+	}
+	if len(t.d.Stop) > 0 { // a Job that is deleted goes on with nothing
+		t.d.Unsuspend = slices.DeleteFunc(t.d.Unsuspend, func(job string) bool { return slices.Contains(t.d.Stop, job) })
 	}
 	if t.d.Action == "" && len(t.d.Suspend)+len(t.d.Unsuspend)+len(t.d.Stop) > 0 {
 		t.d.Action = ActionRecord

@@ -72,8 +72,12 @@ type NodeWright struct {
 	UID        types.UID
 	Generation int64
 	Spec       nwv1.NodeWrightSpec
-	// Scope narrows the selection to what the Fleet that delivers the object may touch; nil does not narrow.
-	Scope labels.Selector
+	// Fleet that delivers the object, `namespace/name`, and its Limits; see Confine. Scope narrows the selection to the nodes that
+	// it may touch; nil does not narrow. OutOfScope says what of the object the Fleet does not allow: nothing new starts.
+	Fleet      string
+	Limits     *fleetv1.Scope
+	Scope      labels.Selector
+	OutOfScope string
 	// Desired is the exact package set.
 	Desired desired.Set
 	// Policy is the DeploymentPolicy; nil if the spec names none.
@@ -356,8 +360,8 @@ type Status struct {
 	Protected, Blockers Blockers
 	// PackageList is `name:version` of the desired packages, sorted.
 	PackageList []string
-	// Problem repeats NodeWright.Problem.
-	Problem string
+	// Problem and OutOfScope repeat those of the NodeWright.
+	Problem, OutOfScope string
 	// Requests are the verb annotations of the NodeWright, those that cannot be met first.
 	Requests []RequestStatus
 }

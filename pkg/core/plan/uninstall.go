@@ -37,7 +37,7 @@ func (n *NodeWright) leave() {
 	if !n.Deleting || !n.Finalizer {
 		return
 	}
-	n.Desired, n.Problem = desired.Nothing(), ""
+	n.Desired, n.Problem, n.OutOfScope = desired.Nothing(), "", ""
 	n.checkSelectors() // it must not pass for one without nodes
 	if n.Policy == nil && n.Spec.DeploymentPolicy != "" {
 		n.Spec.InterruptionBudget = &nwv1.InterruptionBudget{Count: new(int32(1))}
@@ -53,7 +53,7 @@ func (v *view) readAbandon(led fleetv1.LedgerRollout) bool {
 
 // noteAbandoned writes down that the request is handled, in the round that the NodeWright is in.
 func (v *view) noteAbandoned() {
-	if v.abandons && v.nw.Problem == "" && !v.outdated {
+	if v.abandons && !v.nw.isHeldBack() && !v.outdated {
 		v.ledger.Abandoned, v.ledger.AbandonedRound, v.changed = v.nw.Abandon, v.ledger.Round, true
 	}
 }

@@ -152,6 +152,6 @@ func (w *world) checkMayStart(n *plan.Node, s plan.ExecutionSpec) {
 	require.GreaterOrEqual(w.t, i, 0, "NodeWright %s is not there", s.NodeWright)
 	nw := w.in.NodeWrights[i]
 	require.True(w.t, s.Unowned || s.NodeWrightUID == nw.UID, "%s of %s starts for an object that is not there\n%v", s.Phase, s.NodeWright, w.log)
-	require.False(w.t, nw.Paused || nw.Disabled || nw.Problem != "" && !nw.Deleting || w.in.Standby != "", "%s starts while NodeWright %s is held", s.Phase, nw.Name)
+	require.False(w.t, nw.Paused || nw.Disabled || (nw.Problem != "" || nw.OutOfScope != "") && !nw.Deleting || w.in.Standby != "", "%s starts while NodeWright %s is held", s.Phase, nw.Name)
 	require.NotEqual(w.t, nwv1.TrueValue, n.Labels[nwv1.IgnoreLabel], "%s of %s starts on an ignored node", s.Phase, nw.Name)
 }

@@ -272,6 +272,8 @@ const (
 	SameVersion Code = "SameVersion"
 	// NodesLeave: nodes are not selected any more; what is on them stays.
 	NodesLeave Code = "NodesLeave"
+	// OutOfScope: the NodeWright wants what the scope of the Fleet that delivers it does not allow; nothing of it starts.
+	OutOfScope Code = "OutOfScope"
 	// CompartmentRemoved: a policy loses a compartment; its nodes fall under another.
 	CompartmentRemoved Code = "CompartmentRemoved"
 )

@@ -15,6 +15,9 @@ func (w *work) warn() {
 		}
 		if head := w.head.byName[nw.Name]; head != nil {
 			w.warnOfBudgets(nw, head)
+			if head.OutOfScope != "" {
+				w.add(Warning{Code: OutOfScope, NodeWright: nw.Name})
+			}
 			if w.in.Source != NoNodes && nw.Selected == 0 {
 				w.add(Warning{Code: NothingSelected, NodeWright: nw.Name})
 			}

@@ -95,7 +95,8 @@ func (w *work) stateOf(objects simulate.Objects) state {
 		nw := &s.nodeWrights[i]
 		if live, known := w.in.Live[nw.Name]; known {
 			nw.UID, nw.Created, nw.Generation = live.UID, live.Created, live.Generation+1
-			nw.Paused, nw.Disabled, nw.Scope = nw.Paused || live.Paused, nw.Disabled || live.Disabled, live.Scope
+			nw.Paused, nw.Disabled = nw.Paused || live.Paused, nw.Disabled || live.Disabled
+			nw.Confine(live.Fleet, live.Limits)
 		}
 		if w.in.Scope != nil {
 			nw.Scope = w.in.Scope

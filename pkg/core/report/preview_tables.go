@@ -205,6 +205,8 @@ func warningText(w preview.Warning) line {
 		return lineOf(nw, ", package ", pkg, ": the content of version ", nameOf(w.Version), " differs and its number does not; it is applied again.")
 	case preview.NodesLeave:
 		return lineOf(nw, ": ", plural(w.Count, "node"), " not selected any more; what is on them stays.")
+	case preview.OutOfScope:
+		return lineOf(nw, ": it wants what the scope of the Fleet that delivers it does not allow; nothing of it starts.")
 	case preview.CompartmentRemoved:
 		return lineOf("DeploymentPolicy ", nameOf(w.Policy), ": compartment ", compartment, " is removed; its nodes fall under another one.")
 	}

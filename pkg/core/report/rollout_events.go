@@ -19,6 +19,7 @@ const (
 	EventRolloutComplete = "RolloutComplete"
 	EventRolloutHalted   = "RolloutHalted"
 	EventUnresolved      = "Unresolved"
+	EventOutOfScope      = "OutOfScope"
 	EventAdmitted        = "Admitted"
 	EventApply           = "Apply"
 	EventDrain           = "Drain"
@@ -84,6 +85,9 @@ func StatusEvents(old nwv1.NodeWrightStatus, s plan.Status) []RolloutEvent {
 	}
 	if s.Problem != "" && stalledMessage(old) != s.Problem {
 		say(true, EventUnresolved, s.Problem)
+	}
+	if s.OutOfScope != "" && stalledMessage(old) != s.OutOfScope {
+		say(true, EventOutOfScope, s.OutOfScope)
 	}
 	for _, r := range s.Requests {
 		if r.Problem != "" && !strings.Contains(refusedMessage(old), r.Problem) {

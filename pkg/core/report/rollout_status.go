@@ -45,6 +45,7 @@ const (
 	MultipleCauses          = "MultipleCauses"
 	ParseError              = "ParseError"
 	UnresolvedReference     = "UnresolvedReference"
+	OutOfScope              = "OutOfScope"
 	RuntimeRequired         = "RuntimeRequired"
 	CheckFailed             = "CheckFailed"
 	UninstallPodFailing     = "UninstallPodFailing"
@@ -126,6 +127,8 @@ func stalled(s plan.Status) metav1.Condition {
 	switch {
 	case s.Problem != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, UnresolvedReference, s.Problem
+	case s.OutOfScope != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, OutOfScope, s.OutOfScope
 	case len(s.Halted) > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonHalted, HaltMessage(s)
 	}
@@ -234,6 +237,9 @@ func Progress(s plan.Status) string {
 	parts := []string{fmt.Sprintf("%d/%d nodes complete", s.Complete, s.Total)}
 	if s.Problem != "" {
 		parts = append(parts, s.Problem)
+	}
+	if s.OutOfScope != "" {
+		parts = append(parts, s.OutOfScope)
 	}
 	for _, f := range s.Failures[:min(len(s.Failures), 1)] {
 		parts = append(parts, FailureText(f))
