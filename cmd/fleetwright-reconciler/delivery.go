@@ -14,7 +14,7 @@ import (
 
 // addDelivery wires the delivery half: git, overlay, manifest, apply and forges around the loop over Fleets.
 func addDelivery(ctx context.Context, m manager.Manager, o options, log *slog.Logger) error {
-	settings := delivery.Options{Registry: metrics.Registry, AllowInsecureHTTP: o.insecureHTTP}
+	settings := delivery.Options{Registry: metrics.Registry, AllowInsecureHTTP: o.insecureHTTP, DefaultServiceAccount: o.defaultAccount}
 	if o.webhookAddress != "" {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.webhookAddress)
 		if err != nil {

@@ -41,6 +41,7 @@ type options struct {
 	webhookAddress   string
 	leaderElection   bool
 	adoptCRDs        bool
+	defaultAccount   string
 	insecureHTTP     bool
 	review           bool
 	leaseDuration    time.Duration
@@ -60,6 +61,8 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (opt
 	f.StringVar(&o.interruptAccount, "interrupt-service-account", "fleetwright-interrupt",
 		"service account of interrupts, whose agent reads node and pods with a short-lived token directly before it acts; empty: no token, no look")
 	f.StringVar(&o.executionAccount, "execution-service-account", "fleetwright-execution", "service account of executions, whose token is not mounted")
+	f.StringVar(&o.defaultAccount, "default-service-account", "",
+		"service account, by name in each Fleet's namespace, as which Fleets without spec.serviceAccountName apply; empty: the reconciler's own")
 	f.IntVar(&o.attempts, "attempts", 3, "how often a phase of a package is tried in one turn of a node, at least 1")
 	f.DurationVar(&o.stageTimeout, "stage-timeout", time.Hour, "bound of a stage whose package sets none; 0 is no bound")
 	f.DurationVar(&o.retryBackoff, "retry-backoff", 10*time.Second, "wait before the second attempt; it doubles")

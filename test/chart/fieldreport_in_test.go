@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ var everything = map[string]any{
 	"imagePullSecrets": []any{"registry"},
 	"networkPolicy":    map[string]any{"enabled": true},
 	"rbac":             map[string]any{"deletePods": true},
+	"admission":        map[string]any{"images": []any{"ghcr.io/acme/**"}},
 	"reconciler":       map[string]any{"extraArgs": []any{"--webhook-address=:9000"}},
 	"metrics": map[string]any{
 		"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true},
@@ -55,6 +57,12 @@ func TestFieldReport_IN01_NoCABundleToLose(t *testing.T) {
 // TestFieldReport_IN07_NoPolicyStandsInTheWayOfADeletion: what people delete, and finalizers they take off, no policy of ours
 // looks at. Only the ledger is guarded.
 func TestFieldReport_IN07_NoPolicyStandsInTheWayOfADeletion(t *testing.T) {
+	for name, rendered := range render(t, everything) {
+		if rendered.GetKind() == "ValidatingAdmissionPolicy" && name != "ValidatingAdmissionPolicy fleetwright-state" {
+			require.NotContains(t, fmt.Sprint(at(t, rendered, "spec", "matchConstraints")), "DELETE", name)
+			require.NotContains(t, rendered.Object["spec"], "paramKind", name)
+		}
+	}
 	var policy admissionv1.ValidatingAdmissionPolicy
 	rendered := render(t, everything)["ValidatingAdmissionPolicy fleetwright-state"]
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object, &policy))

@@ -20,9 +20,9 @@ import (
 	"github.com/fleetwright/fleetwright/test/cluster"
 )
 
-// TestTheProcessIsNeverRefused runs the real reconciler under the shipped roles until it has created an execution, and finds
+// TestFieldReport_SE03_TheProcessIsNeverRefused runs the real reconciler under the shipped roles until it has created an execution, and finds
 // no refusal in the API server's log.
-func TestTheProcessIsNeverRefused(t *testing.T) {
+func TestFieldReport_SE03_TheProcessIsNeverRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the reconciler")
 	}

@@ -49,8 +49,10 @@ func TestRenderDefaults(t *testing.T) {
 		"Deployment fleet-system/fleetwright-reconciler",
 		"PodDisruptionBudget fleet-system/fleetwright-reconciler",
 		"PriorityClass fleetwright-execution",
+		"Role fleet-system/fleetwright-impersonation",
 		"Role fleet-system/fleetwright-reconciler",
 		"Role fleet-system/fleetwright-secrets",
+		"RoleBinding fleet-system/fleetwright-impersonation",
 		"RoleBinding fleet-system/fleetwright-reconciler",
 		"RoleBinding fleet-system/fleetwright-secrets",
 		"Service fleet-system/fleetwright-metrics",
@@ -65,7 +67,9 @@ func TestRenderDefaults(t *testing.T) {
 		"RoleBinding fleet-system/fleetwright-reviewer-secrets",
 		"Service fleet-system/fleetwright-reviewer-metrics",
 		"ServiceAccount fleet-system/fleetwright-reviewer",
+		"ValidatingAdmissionPolicy fleetwright-ownership",
 		"ValidatingAdmissionPolicy fleetwright-state",
+		"ValidatingAdmissionPolicyBinding fleetwright-ownership",
 		"ValidatingAdmissionPolicyBinding fleetwright-state",
 	}, names)
 }

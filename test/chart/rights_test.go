@@ -53,6 +53,7 @@ var may = []right{
 	{"list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", ""},
 	{"list", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ""},
 	{"get", "", "secrets", namespace, "s"}, {"get", "", "secrets", "team-a", "s"},
+	{"impersonate", "", "serviceaccounts", namespace, "a"}, {"impersonate", "", "serviceaccounts", "team-a", "a"},
 }
 
 // mayNot is what an attacker, or a defect, would want next.
@@ -69,6 +70,7 @@ var mayNot = []right{
 	{"update", "coordination.k8s.io", "leases", namespace, "another"},
 	{"update", "coordination.k8s.io", "leases", "kube-node-lease", "n"}, {"update", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler"},
 	{"create", "", "serviceaccounts/token", namespace, chart.ReconcilerAccount}, {"impersonate", "", "users", "", "admin"},
+	{"impersonate", "", "serviceaccounts", "team-b", "a"}, {"impersonate", "", "serviceaccounts", "kube-system", "a"}, {"impersonate", "", "groups", "", "system:masters"},
 	{"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", ""}, {"escalate", "rbac.authorization.k8s.io", "clusterroles", "", ""},
 	{"patch", "apiextensions.k8s.io", "customresourcedefinitions", "", "x"}, {"delete", "policy", "poddisruptionbudgets", "team-b", "x"},
 	{"get", "policy", "poddisruptionbudgets", "team-b", "x"}, {"watch", "policy", "poddisruptionbudgets", "", ""},

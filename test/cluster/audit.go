@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type AuditEvent struct {
 	UserAgent string
 	URI       string
 	Code      int // HTTP status of the answer; 0 if there was none
+	// Unauthorized says that the user lacks the right, as RBAC decided; an admission policy refuses with the same status.
+	Unauthorized bool
 	// Received and Completed are the server's clock, with microseconds.
 	Received, Completed time.Time
 	// Request is the body of the request as JSON, where the policy records it: creates, deletions and evictions of
@@ -69,6 +72,27 @@ type Audit struct {
 	mu     sync.Mutex
 	offset int64
 	events []AuditEvent
+	// watched are the users of NeverRefused, refusals what they may not do and asked for; Forget does not drop them.
+	watched  map[string]bool
+	refusals []AuditEvent
+}
+
+// NeverRefused makes requests of a user that RBAC refuses count as refusals, see Refusals. Call it before the user's first request.
+func (a *Audit) NeverRefused(user string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.watched == nil {
+		a.watched = map[string]bool{}
+	}
+	a.watched[user] = true
+}
+
+// Refusals are the requests of the users of NeverRefused that RBAC refused, over the whole life of the log.
+func (a *Audit) Refusals() ([]AuditEvent, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.read()
+	return slices.Clone(a.refusals), err
 }
 
 // Events are the matching requests that are in the log so far, in the order in which they were finished. A request is
@@ -159,6 +183,9 @@ func (a *Audit) read() error {
 			return err
 		}
 		a.events = append(a.events, e)
+		if e.Unauthorized && a.watched[e.User] {
+			a.refusals = append(a.refusals, e)
+		}
 	}
 }
 
@@ -184,9 +211,10 @@ type auditLine struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	RequestObject            json.RawMessage `json:"requestObject"`
-	RequestReceivedTimestamp time.Time       `json:"requestReceivedTimestamp"`
-	StageTimestamp           time.Time       `json:"stageTimestamp"`
+	Annotations              map[string]string `json:"annotations"`
+	RequestObject            json.RawMessage   `json:"requestObject"`
+	RequestReceivedTimestamp time.Time         `json:"requestReceivedTimestamp"`
+	StageTimestamp           time.Time         `json:"stageTimestamp"`
 }
 
 func parseAuditLine(line []byte) (AuditEvent, error) {
@@ -198,7 +226,8 @@ func parseAuditLine(line []byte) (AuditEvent, error) {
 		Verb: l.Verb, Group: l.ObjectRef.APIGroup, Resource: l.ObjectRef.Resource, Subresource: l.ObjectRef.Subresource,
 		Namespace: l.ObjectRef.Namespace, Name: l.ObjectRef.Name,
 		User: l.User.Username, UserAgent: l.UserAgent, URI: l.RequestURI, Code: l.ResponseStatus.Code,
-		Received: l.RequestReceivedTimestamp, Completed: l.StageTimestamp, Request: l.RequestObject,
+		Unauthorized: l.Annotations["authorization.k8s.io/decision"] == "forbid",
+		Received:     l.RequestReceivedTimestamp, Completed: l.StageTimestamp, Request: l.RequestObject,
 	}
 	if l.ImpersonatedUser != nil {
 		e.User = l.ImpersonatedUser.Username

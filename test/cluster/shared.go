@@ -31,9 +31,25 @@ func Main(m *testing.M, o Options) {
 	shared.options, shared.main = o, true
 	code := m.Run()
 	if shared.cluster != nil {
+		code = max(code, refusals(shared.cluster.Audit()))
 		shared.cluster.Stop()
 	}
 	os.Exit(code)
+}
+
+// refusals fails a run in which somebody who must never be refused lacked a right (field report SE-03), whatever the tests saw.
+func refusals(audit *Audit) int {
+	all, err := audit.Refusals()
+	for _, r := range all {
+		fmt.Fprintf(os.Stderr, "FAIL: %s may not %s %s: the shipped role lacks it\n", r.User, r.Verb, r.URI)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL: read refusals:", err)
+	}
+	if len(all) > 0 || err != nil {
+		return 1
+	}
+	return 0
 }
 
 // Shared is the test binary's control plane; the first call starts it. Tests share its cluster-scoped objects and keep

@@ -80,7 +80,10 @@ func newWorld(t *testing.T, options gitserver.Options) *world {
 	server, err := gitserver.New(t.TempDir(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = server.Close() })
-	w := &world{t: t, admin: admin, git: server, account: c.ServiceAccount(namespace, "fleetwright-reconciler"), retryBase: 100 * time.Millisecond}
+	account, err := c.ServiceAccountToken(t.Context(), namespace, chart.ReconcilerAccount)
+	require.NoError(t, err)
+	c.Audit().NeverRefused("system:serviceaccount:" + namespace + ":" + chart.ReconcilerAccount)
+	w := &world{t: t, admin: admin, git: server, account: account, retryBase: 100 * time.Millisecond}
 	w.clean() // what a test that failed left
 	w.start()
 	t.Cleanup(func() { w.kill(); w.clean() })

@@ -138,6 +138,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.config, err = chart.ReconcilerConfig(w.ctx(), config, namespace)
 	require.NoError(t, err)
+	c.Audit().NeverRefused("system:serviceaccount:" + namespace + ":" + chart.ReconcilerAccount)
 	w.playNodes()
 	return w
 }

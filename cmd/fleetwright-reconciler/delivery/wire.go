@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/fleetwright/fleetwright/cmd/fleetwright-reconciler/internal/forges"
-	"github.com/fleetwright/fleetwright/pkg/adapter/cluster"
 	"github.com/fleetwright/fleetwright/pkg/adapter/forge"
 	"github.com/fleetwright/fleetwright/pkg/adapter/githubapp"
 	"github.com/fleetwright/fleetwright/pkg/adapter/manifest"
@@ -26,6 +25,8 @@ type Options struct {
 	AllowLocal bool
 	// RetryBase is the wait before the first retry. Default reconciler.DefaultRetryBase.
 	RetryBase time.Duration
+	// DefaultServiceAccount is as whom the Fleets that name no account apply, by name in their namespaces; empty: as the reconciler.
+	DefaultServiceAccount string
 	// Reporter tunes the writers of commit statuses.
 	Reporter forge.ReporterOptions
 	// Webhooks takes the connections of forges; it is closed when the manager ends. Nil: nobody listens.
@@ -56,7 +57,7 @@ func Add(m manager.Manager, o Options) error {
 		Client: m.GetClient(), Reader: m.GetAPIReader(),
 		Source:   source{secrets: credentials, apps: apps, insecure: o.AllowInsecureHTTP, local: o.AllowLocal},
 		Renderer: renderer{validator: validator, reader: m.GetClient()},
-		Applier:  cluster.NewApplier(m.GetAPIReader(), m.GetClient()),
+		Applier:  newAccounts(m, o.DefaultServiceAccount),
 		Shown:    shown{opener},
 		Statuses: statuses, Events: recorder, Metrics: reconciler.NewDeliveryMetrics(o.Registry),
 		Now: time.Now, Random: rand.Float64, RetryBase: o.RetryBase,

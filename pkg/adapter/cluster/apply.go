@@ -25,11 +25,19 @@ type Applier struct {
 	reader client.Reader
 	writer client.Writer
 	turn   chan struct{}
+	// account that writes, if it is not the process's own.
+	account types.NamespacedName
 }
 
 // NewApplier prepares an Applier. The reader must read the API server itself and no cache.
 func NewApplier(reader client.Reader, writer client.Writer) *Applier {
 	return &Applier{reader: reader, writer: writer, turn: make(chan struct{}, 1)}
+}
+
+// As is the Applier that writes with the rights of a service account. It takes turns with the one that it was made from, which
+// also reads for it: what is there is compared with the reconciler's own eyes.
+func (a *Applier) As(account types.NamespacedName, writer client.Writer) *Applier {
+	return &Applier{reader: a.reader, writer: writer, turn: a.turn, account: account}
 }
 
 func (a *Applier) enter(ctx context.Context) (leave func(), err error) {
@@ -88,7 +96,7 @@ func (a *Applier) Apply(ctx context.Context, fleet *fleetv1.Fleet, revision stri
 func (a *Applier) write(ctx context.Context, out report.Applied, pending []*item) (report.Applied, error) {
 	for _, it := range pending {
 		if _, err := a.send(ctx, it); err != nil {
-			return out, halfApplied(out.Changes, len(pending), it, err)
+			return out, a.halfApplied(out.Changes, len(pending), it, err)
 		}
 		out.Changes = append(out.Changes, it.change())
 	}
@@ -96,12 +104,12 @@ func (a *Applier) write(ctx context.Context, out report.Applied, pending []*item
 }
 
 // halfApplied says how far an apply came.
-func halfApplied(done []report.Change, all int, it *item, err error) *report.Failure {
-	message := fmt.Sprintf("apply %s: %s", it.name(), serverSentence(err))
+func (a *Applier) halfApplied(done []report.Change, all int, it *item, err error) *report.Failure {
+	failure := a.failed("apply", it.name(), err)
 	if len(done) > 0 {
-		message = fmt.Sprintf("applied %d of %d changed objects (%s), then: %s", len(done), all, report.Names(done), message)
+		failure.Message = fmt.Sprintf("applied %d of %d changed objects (%s), then: %s", len(done), all, report.Names(done), failure.Message)
 	}
-	return &report.Failure{Reason: report.ReasonApplyFailed, Message: message}
+	return failure
 }
 
 // look labels the object as the Fleet's, reads what is there and checks that nobody else owns it.

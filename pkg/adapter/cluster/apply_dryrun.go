@@ -41,7 +41,7 @@ func (a *Applier) dryRun(ctx context.Context, it *item) (*finding.Finding, error
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return refusal(it, err), nil
 	}
-	return nil, &report.Failure{Reason: report.ReasonApplyFailed, Message: fmt.Sprintf("dry run of %s: %s", it.name(), serverSentence(err))}
+	return nil, a.failed("dry run of", it.name(), err)
 }
 
 func refusal(it *item, err error) *finding.Finding {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,10 +34,11 @@ func (a *Applier) Prune(ctx context.Context, fleet *fleetv1.Fleet, entries []fle
 	for _, object := range objects {
 		change, err := a.pruneOne(ctx, fleet, object)
 		if err != nil {
-			return changes, &report.Failure{
-				Reason:  report.ReasonPruneFailed,
-				Message: fmt.Sprintf("delete %s/%s: %s", object.GetKind(), object.GetName(), serverSentence(err)),
+			failure := a.failed("delete", object.GetKind()+"/"+object.GetName(), err)
+			if failure.Reason == report.ReasonApplyFailed {
+				failure.Reason = report.ReasonPruneFailed
 			}
+			return changes, failure
 		}
 		if change != nil {
 			changes = append(changes, *change)

@@ -28,7 +28,7 @@ func (f *Failure) Error() string { return f.Message }
 
 // commitReasons are the reasons that speak about the attempted revision itself.
 var commitReasons = []string{
-	ReasonBuildFailed, ReasonValidationFailed, ReasonEmptyBuild, ReasonRefused, ReasonOwnedByOther, ReasonApplyFailed, ReasonPruneFailed,
+	ReasonBuildFailed, ReasonValidationFailed, ReasonEmptyBuild, ReasonRefused, ReasonOwnedByOther, ReasonApplyFailed, ReasonAccountForbidden, ReasonPruneFailed,
 	ReasonSignatureMissing, ReasonSignatureKeyUnknown, ReasonSignatureInvalid,
 }
 

@@ -29,6 +29,8 @@ const (
 	ReasonOwnedByOther = "OwnedByOtherFleet"
 	// ReasonApplyFailed: the API server could not be asked, or an object could not be written.
 	ReasonApplyFailed = "ApplyFailed"
+	// ReasonAccountForbidden: the service account of the Fleet lacks a right.
+	ReasonAccountForbidden = "ServiceAccountForbidden"
 	// ReasonPruneFailed: an object that left the repository could not be deleted.
 	ReasonPruneFailed = meta.PruneFailedReason
 	// ReasonWaitingForPromotion: a revision is held back until other statuses of its commit are success. Also of the event that
