@@ -122,8 +122,10 @@ func (r *Delivery) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	if err := r.syncFinalizer(ctx, fleet); err != nil {
 		return ctrl.Result{}, err
 	}
+	ctx, done := r.memory.interruptible(ctx, fleet)
+	defer done()
 	p := r.begin(fleet)
-	if err := r.pass(ctx, p); err != nil {
+	if err := orInterrupted(ctx, r.pass(ctx, p)); err != nil {
 		// What was begun is not known to be done: a new generation may be announced already, and an apply not noted yet.
 		p.memory.next = time.Time{}
 		return ctrl.Result{}, err

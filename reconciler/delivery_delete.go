@@ -35,14 +35,17 @@ func (r *Delivery) setFinalizer(ctx context.Context, fleet *fleetv1.Fleet, wante
 	return nil
 }
 
-// finalize deletes the inventory of a Fleet that goes with its objects. It asks nothing of git.
+// finalize deletes the inventory of a Fleet that goes with its objects. It asks nothing of git, waits for no rollout, and is tried
+// again until it is done, or until the policy becomes Orphan.
 func (r *Delivery) finalize(ctx context.Context, fleet *fleetv1.Fleet) error {
 	if !controllerutil.ContainsFinalizer(fleet, fleetv1.PruneFinalizer) {
 		return nil
 	}
 	p := r.begin(fleet)
 	if fleet.Spec.DeletionPolicy == fleetv1.DeletionPrune {
-		changes, err := r.Applier.Prune(ctx, fleet, entries(fleet))
+		bounded, cancel := context.WithTimeout(ctx, timeoutOf(fleet))
+		defer cancel()
+		changes, err := r.Applier.Prune(bounded, fleet, entries(fleet))
 		r.reportChanges(p, changes)
 		if failure, ok := asFailure(err); ok { // a Fleet that does not go has no other way to say why
 			r.event(p, happening{warning, failure.Reason, report.ActionPrune, failure.Message})

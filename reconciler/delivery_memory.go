@@ -16,6 +16,7 @@ import (
 type deliveryMemory struct {
 	mu     sync.Mutex
 	fleets map[types.NamespacedName]*fleetMemory
+	passes map[types.NamespacedName]*underWay
 }
 
 // fleetMemory belongs to the one worker that has the Fleet, except for drift.

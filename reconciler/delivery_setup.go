@@ -27,7 +27,7 @@ func (r *Delivery) SetupWithManager(mgr ctrl.Manager) error {
 	owner := handler.EnqueueRequestsFromMapFunc(fleetOf)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("fleet").
-		For(&fleetv1.Fleet{}, builder.WithPredicates(fleetChanged())).
+		For(&fleetv1.Fleet{}, builder.WithPredicates(r.fleetChanged())).
 		Watches(&nwv1.NodeWright{}, owner, builder.WithPredicates(r.noteDrift(true))).
 		Watches(&nwv1.DeploymentPolicy{}, owner, builder.WithPredicates(r.noteDrift(false))).
 		Watches(&fleetv1.Package{}, owner, builder.WithPredicates(r.noteDrift(false))).
@@ -46,10 +46,16 @@ func (q quietly) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	return result, err
 }
 
-// fleetChanged lets through what people do to a Fleet; our own reports raise no generation.
-func fleetChanged() predicate.Predicate {
+// fleetChanged lets through what people do to a Fleet; our own reports raise no generation. What is under way for the Fleet as it
+// was ends at once.
+func (r *Delivery) fleetChanged() predicate.Predicate {
 	return predicate.Funcs{
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			r.memory.interrupt(e.Object, true)
+			return true
+		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
+			r.memory.interrupt(e.ObjectNew, false)
 			before, now := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 				before[fleetv1.RequestedAtAnnotation] != now[fleetv1.RequestedAtAnnotation] ||
