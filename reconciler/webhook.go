@@ -191,8 +191,8 @@ func (w *Webhooks) judge(ctx context.Context, hook Hook) (wake.Result, string) {
 // genuine are the Fleets that name the repository and whose secret fits. Without any, an error of the API server is returned:
 // the request may be genuine all the same.
 func (w *Webhooks) genuine(ctx context.Context, hook Hook) ([]*fleetv1.Fleet, error) {
-	var list fleetv1.FleetList
-	if err := w.Fleets.List(ctx, &list); err != nil {
+	var list fleetv1.FleetList // read only: it is the cache's own
+	if err := w.Fleets.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list fleets: %w", err)
 	}
 	var found []*fleetv1.Fleet
@@ -257,12 +257,12 @@ func (w *Webhooks) wakeAll(genuine []*fleetv1.Fleet, hook Hook) (wake.Result, st
 		look := wake.For(fleet, hook.Event)
 		switch {
 		case look == wake.Nothing:
-		case hook.Delivery != "" && !w.seen.add(keyOf(fleet).String()+" "+hook.Delivery, w.Now()):
+		case hook.Delivery != "" && !w.seen.add(keyOf(fleet).String()+" "+hook.Delivery, w.Now(), hookMemoryTime):
 			replayed++
 		default:
 			woken++
 			w.Waker.Wake(keyOf(fleet), look)
-			w.Log.Info("webhook wakes fleet", "fleet", keyOf(fleet).String(), "provider", hook.Provider, "event", hook.Event.Name, "look", look)
+			w.Log.Debug("webhook accepted", "fleet", keyOf(fleet).String(), "provider", hook.Provider, "event", hook.Event.Name, "look", look)
 		}
 	}
 	switch {
@@ -276,7 +276,7 @@ func (w *Webhooks) wakeAll(genuine []*fleetv1.Fleet, hook Hook) (wake.Result, st
 
 // say logs a sentence at most once in a while: who sends a thousand wrong requests does not fill the log with them.
 func (w *Webhooks) say(message, why string, about ...any) {
-	if w.said.add(message+why+fmt.Sprint(about...), w.Now()) {
+	if w.said.add(message+why+fmt.Sprint(about...), w.Now(), hookSilence) {
 		w.Log.Warn(message, append([]any{"why", why}, about...)...)
 	}
 }

@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	// hookMemoryTime is how long a key is remembered at least, and half of how long at most.
-	hookMemoryTime = 5 * time.Minute
+	// hookMemoryTime is how long a delivery is remembered at least, and half of how long at most; hookSilence, the same for what
+	// was logged: who corrects a webhook and gets it wrong again wants to read so.
+	hookMemoryTime, hookSilence = 5 * time.Minute, 10 * time.Second
 	// hookMemorySize is how many keys there are in half of the memory.
 	hookMemorySize = 4096
 )
 
-// hookMemory remembers keys for some minutes. It is bounded: when it is full, the older half is forgotten. The zero value
+// hookMemory remembers keys for a while. It is bounded: when it is full, the older half is forgotten. The zero value
 // is empty.
 type hookMemory struct {
 	mu       sync.Mutex
@@ -26,13 +27,13 @@ type hookMemory struct {
 	since    time.Time
 }
 
-// add remembers a key; false: it was known.
-func (m *hookMemory) add(key string, now time.Time) bool {
+// add remembers a key for at least keep, and at most twice that; false: it was known.
+func (m *hookMemory) add(key string, now time.Time, keep time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if age := now.Sub(m.since); m.now == nil || age >= hookMemoryTime || len(m.now) >= hookMemorySize {
+	if age := now.Sub(m.since); m.now == nil || age >= keep || len(m.now) >= hookMemorySize {
 		m.old, m.now, m.since = m.now, map[string]bool{}, now
-		if age >= 2*hookMemoryTime {
+		if age >= 2*keep {
 			m.old = nil
 		}
 	}

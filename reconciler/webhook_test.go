@@ -186,6 +186,9 @@ func TestDeliveryReport_WH16_TheLogSaysWhyNobodyWoke(t *testing.T) {
 			before := w.log.Len()
 			w.send(pushOf("refs/heads/main"), c.headers...)
 			require.Equal(t, before, w.log.Len(), "the same again is not logged again")
+			w.now = w.now.Add(2 * hookSilence)
+			w.send(pushOf("refs/heads/main"), c.headers...)
+			require.Equal(t, 2*before, w.log.Len(), "later it is")
 		})
 	}
 	w := newHookWorld(hookFleet("f"))
@@ -265,10 +268,10 @@ func TestHookMemoryIsBounded(t *testing.T) {
 	var m hookMemory
 	now := time.Unix(1, 0)
 	for i := range 10 * hookMemorySize {
-		require.True(t, m.add(fmt.Sprint(i), now))
+		require.True(t, m.add(fmt.Sprint(i), now, hookMemoryTime))
 	}
 	require.LessOrEqual(t, len(m.now)+len(m.old), 2*hookMemorySize)
-	require.False(t, m.add(fmt.Sprint(10*hookMemorySize-1), now))
+	require.False(t, m.add(fmt.Sprint(10*hookMemorySize-1), now, hookMemoryTime))
 }
 
 func TestDeliveryReport_WH07_AFloodOfForgedRequestsIsAFewReads(t *testing.T) {

@@ -80,7 +80,9 @@ func (w *HookWaker) pass(ctx context.Context) {
 	for _, due := range w.queue.take(w.Now()) {
 		err := w.write(ctx, due)
 		switch {
-		case err == nil, apierrors.IsNotFound(err):
+		case err == nil:
+			w.Log.Info("webhook wakes fleet", "fleet", due.fleet.String(), "looks", due.looks)
+		case apierrors.IsNotFound(err):
 		default:
 			w.Log.Warn("cannot wake fleet yet", "fleet", due.fleet.String(), "error", err)
 			for _, look := range due.looks {

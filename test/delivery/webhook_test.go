@@ -234,6 +234,16 @@ func TestDeliveryReport_WH16_TheCommandOfThePageWorks(t *testing.T) {
 	require.Equal(t, "header X-Fleetwright-Signature-256 is not sha256= and 64 hexadecimal digits: the HMAC-SHA256 of the body\n", run(base64d))
 	require.Equal(t, "accepted: 1 of the Fleets of this repository look\n", run(command))
 	w.untilApplied(f, second)
+	for want, request := range map[string]string{
+		"401 header X-Hub-Signature is not sha256= and 64 hexadecimal digits: the HMAC-SHA256 of the body\n": `-H 'X-Event-Key: repo:push' -H 'X-Hub-Signature: sha' -d '{"repository":{"full_name":"a/b"},"push":{"changes":[{"new":{"type":"branch","name":"x"}}]}}'`,
+		"400 the body of the event \"push\" names no repository\n":                                           `-H 'X-Gogs-Event: push' -d '{}'`,
+		"415 the body is compressed (allowed: no Content-Encoding)\n":                                        `-H 'Content-Encoding: gzip' -d x`,
+		"405 webhooks are POST requests\n":                                                                   `-G`,
+	} {
+		out := run("curl -sS -w '%{http_code}' " + request + " " + w.hooks)
+		code := out[len(out)-3:]
+		require.Equal(t, want, code+" "+strings.TrimSuffix(out, code), request)
+	}
 }
 
 // commandOf is the shell script of a page that ends in curl, with its examples replaced.
