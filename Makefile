@@ -94,7 +94,7 @@ FUZZ := FuzzParseConfig FuzzFlagName FuzzHistory FuzzInterrupt
 .PHONY: fuzz
 fuzz: ## Feed readers random input: config.json, flag names, history, interrupts, webhooks (60 s each; FUZZTIME=10m)
 	for target in $(FUZZ); do go test -tags fuzz -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./pkg/agent || exit 1; done
-	go test -run '^$$' -fuzz '^FuzzRead$$' -fuzztime $(FUZZTIME) ./pkg/adapter/forge/webhook
+	go test -run '^$$' -fuzz '^FuzzRead$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s ./pkg/adapter/forge/webhook
 
 .PHONY: bench
 bench: ## Run the benchmarks; the agent's size, start and memory as parts of their bounds, which fail above 1
