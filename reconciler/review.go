@@ -62,6 +62,9 @@ type reviewPass struct {
 	branch Revision
 	base   *side
 	due    []*change
+	// more says that some are left for another pass, as one takes only so many. unread are those of which the past could not be read.
+	more   bool
+	unread int
 	// trouble is the first thing that did not work, and after how long to come back for it.
 	trouble    error
 	retryAfter time.Duration
@@ -94,7 +97,15 @@ func (r *Review) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil //nolint:nilerr // the process ends; that is nobody's trouble
 	}
 	r.tell(ctx, p)
-	return ctrl.Result{RequeueAfter: max(intervalOf(fleet), p.retryAfter)}, nil
+	return ctrl.Result{RequeueAfter: max(r.pause(p), p.retryAfter)}, nil
+}
+
+// pause is short where pull requests are left over.
+func (r *Review) pause(p *reviewPass) time.Duration {
+	if p.more {
+		return morePause
+	}
+	return intervalOf(p.fleet)
 }
 
 // fail notes trouble; the first is told.
@@ -128,25 +139,44 @@ func (r *Review) pass(ctx context.Context, p *reviewPass) error {
 	return nil
 }
 
-// admit decides which pull requests are planned. What was said before about a commit that this process does not know stands on the commit.
+// maxUnread is of how many pull requests in one pass the past may not be readable: then the forge is the trouble, and not one of them.
+const maxUnread = 3
+
+// admit decides which pull requests are planned. One of which nobody can tell what was said before is left for the next pass, and holds up no other.
 func (r *Review) admit(ctx context.Context, p *reviewPass) error {
+	var known []review.Pull
 	for _, pull := range p.pulls {
-		m := p.memory.pull(pull.Number)
-		if m.head != pull.Head {
-			shown, err := r.shown(ctx, p, pull)
-			if err != nil {
-				return err
-			}
-			m.see(pull.Head, shown)
+		err := r.admitOne(ctx, p, pull)
+		if err == nil {
+			known = append(known, pull)
+			continue
 		}
-		m.review.Context, m.review.Path, m.review.Commit = report.ContextOf(p.fleet), p.fleet.Spec.Path, pull.Head
-		admission := review.Admit(pull, p.fleet.Spec.Checks.PullRequests.Forks, m.seen)
-		if m.review.Admission != admission {
-			m.review.Admission, m.published = admission, false
-			r.Metrics.notAdmitted(admission)
+		p.fail(err)
+		if p.unread++; p.unread == maxUnread {
+			return err
 		}
-		m.seen = admission
 	}
+	p.pulls = known
+	return nil
+}
+
+// admitOne decides on one. What was said before about a commit that this process does not know stands on the commit.
+func (r *Review) admitOne(ctx context.Context, p *reviewPass, pull review.Pull) error {
+	m := p.memory.pull(pull.Number)
+	if m.head != pull.Head {
+		shown, err := r.shown(ctx, p, pull)
+		if err != nil {
+			return err
+		}
+		m.see(pull.Head, shown)
+	}
+	m.review.Context, m.review.Path, m.review.Number, m.review.Commit = report.ContextOf(p.fleet), p.fleet.Spec.Path, pull.Number, pull.Head
+	admission := review.Admit(pull, p.fleet.Spec.Checks.PullRequests.Forks, m.seen)
+	if m.review.Admission != admission {
+		m.review.Admission, m.published = admission, false
+		r.Metrics.notAdmitted(admission)
+	}
+	m.seen = admission
 	return nil
 }
 
@@ -158,7 +188,7 @@ func (r *Review) shown(ctx context.Context, p *reviewPass, pull review.Pull) (re
 		if err != nil {
 			return "", fmt.Errorf("read status of pull request %d: %w", pull.Number, err)
 		}
-		if seen := report.AdmissionShown(status); seen != "" {
+		if seen := report.AdmissionShown(status, pull.Number); seen != "" {
 			return seen, nil
 		}
 	}
@@ -224,10 +254,9 @@ func (r *Review) publishStatuses(ctx context.Context, p *reviewPass) error {
 		return nil
 	}
 	wanted := map[string]report.CommitStatus{}
-	for _, pull := range p.pulls {
-		m := p.memory.pull(pull.Number)
+	for head, m := range p.speakers() {
 		if status := m.review.Status(); status.State.Final() || m.planning {
-			wanted[pull.Head] = status
+			wanted[head] = status
 		}
 	}
 	for commit, was := range p.memory.wanted {
@@ -242,6 +271,19 @@ func (r *Review) publishStatuses(ctx context.Context, p *reviewPass) error {
 	}
 	p.memory.wanted = wanted
 	return p.forge.Want(ctx, all)
+}
+
+// speakers are the pull requests by head. Of several with one commit, of which the forge shows one status, the first that is planned speaks: whoever
+// opens another one takes nothing away.
+func (p *reviewPass) speakers() map[string]*pullReview {
+	out := map[string]*pullReview{}
+	for _, pull := range p.pulls {
+		m, had := p.memory.pull(pull.Number), out[pull.Head]
+		if had == nil || had.review.Admission != review.Planned && m.review.Admission == review.Planned {
+			out[pull.Head] = m
+		}
+	}
+	return out
 }
 
 // publishPull brings the comment up to date, and the findings at their lines.

@@ -40,6 +40,8 @@ type pullReview struct {
 	// made says what the plan was made from, and when.
 	made   reviewKey
 	madeAt time.Time
+	// triedAt is when the last attempt began, whatever came of it.
+	triedAt time.Time
 	// review is what is to be said, published that it is.
 	review    report.Review
 	published bool

@@ -62,6 +62,7 @@ func (r *Review) plan(ctx context.Context, p *reviewPass) error {
 	if len(p.due) == 0 {
 		return nil
 	}
+	p.portion()
 	if err := r.publishStatuses(ctx, p); err != nil { // those that are new are pending now
 		return err
 	}
@@ -70,6 +71,23 @@ func (r *Review) plan(ctx context.Context, p *reviewPass) error {
 	}
 	p.due = slices.DeleteFunc(p.due, func(c *change) bool { return !r.prepare(ctx, p, c) })
 	return r.finish(ctx, p)
+}
+
+const (
+	// maxAtOnce is how many pull requests one pass plans: what is built of them is in memory at the same time, and is published at its end.
+	maxAtOnce = 20
+	// morePause is between two passes where some are left over.
+	morePause = time.Second
+)
+
+// portion keeps those that wait longest, new ones first. One that was tried not long ago is no reason to come back early.
+func (p *reviewPass) portion() {
+	slices.SortStableFunc(p.due, func(a, b *change) int { return a.memory.triedAt.Compare(b.memory.triedAt) })
+	if len(p.due) <= maxAtOnce {
+		return
+	}
+	p.more = slices.ContainsFunc(p.due[maxAtOnce:], func(c *change) bool { return p.now.Sub(c.memory.triedAt) >= intervalOf(p.fleet) })
+	p.due = p.due[:maxAtOnce]
 }
 
 // stale reports whether a plan has to be made anew.
@@ -89,6 +107,7 @@ func (r *Review) stale(m *pullReview, key reviewKey, now time.Time) bool {
 // prepare builds both states of a pull request. It returns false if that is its end for now.
 func (r *Review) prepare(ctx context.Context, p *reviewPass, c *change) bool {
 	c.began = r.Now()
+	c.memory.triedAt = c.began
 	err := r.build(ctx, p, c)
 	if err == nil {
 		err = tooMany(c.in)
@@ -126,6 +145,9 @@ func (r *Review) done(c *change, result string) {
 
 // build fetches, merges and builds.
 func (r *Review) build(ctx context.Context, p *reviewPass, c *change) error {
+	if c.pull.Fork && p.fleet.Spec.Source.RecurseSubmodules {
+		return submodulesOfFork()
+	}
 	head, err := r.Source.FetchCommit(ctx, p.fleet, c.pull.Head, c.pull.HeadRef)
 	if err != nil {
 		return err
@@ -152,6 +174,12 @@ func (r *Review) build(ctx context.Context, p *reviewPass, c *change) error {
 		c.note(report.UnsignedNote(why))
 	}
 	return err
+}
+
+// submodulesOfFork: a fork could name any repository of the server as its submodule, and read it with the Fleet's credentials.
+func submodulesOfFork() error {
+	return &report.Failure{Reason: report.ReasonUnsupported, Stalled: true,
+		Message: "not planned, as it is from a fork and the Fleet reads submodules (spec.source.recurseSubmodules); push it to a branch of this repository"}
 }
 
 // buildApart is for a merge that is git's to make: the head as it is, against the commit where it began.

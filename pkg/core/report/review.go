@@ -21,7 +21,8 @@ type Review struct {
 	Context string
 	// Path that the Fleet builds.
 	Path string
-	// Commit that is the head.
+	// Number of the pull request, and the commit that is its head.
+	Number int64
 	Commit string
 	// Admission says whether it was looked at.
 	Admission review.Admission
@@ -42,7 +43,7 @@ func (r Review) Status() CommitStatus {
 func (r Review) verdict() (CommitState, string) {
 	switch r.Admission {
 	case review.NeedsLabel:
-		return CommitFailure, needsLabel
+		return CommitFailure, needsLabel + ofPull(r.Number)
 	case review.LabelIsOld:
 		return CommitFailure, labelIsOld
 	case review.ForksRefused:
@@ -62,22 +63,30 @@ func (r Review) verdict() (CommitState, string) {
 
 // What a pull request from a fork is told; the first two are read back from the forge. Each fits into 140 characters.
 const (
-	needsLabel   = "not planned, as it is from a fork: somebody who may label it can add " + fleetv1.ForkLabel + " for this commit"
-	labelIsOld   = "not planned: label " + fleetv1.ForkLabel + " may be for an earlier commit; remove it, wait until this asks for it, add it again"
-	forksRefused = "not planned, as it is from a fork, and this Fleet plans none; push it to a branch of this repository"
+	notPlanned   = "not planned"
+	needsLabel   = notPlanned + ", as it is from a fork: somebody who may label it can add " + fleetv1.ForkLabel + " for this commit"
+	labelIsOld   = notPlanned + ": label " + fleetv1.ForkLabel + " may be for an earlier commit; remove it, wait until this asks for it, add it again"
+	forksRefused = notPlanned + ", as it is from a fork, and this Fleet plans none; push it to a branch of this repository"
 )
 
-// AdmissionShown is what a status on a commit says about its admission: whatever is no refusal was written about a plan.
-func AdmissionShown(shown CommitStatus) review.Admission {
-	switch shown.Description {
-	case "":
+// ofPull follows needsLabel: a commit may be the head of several pull requests, and whoever opens a second one without the label must not
+// make the label of the first one good for it.
+func ofPull(number int64) string { return fmt.Sprintf(" (pull request %d)", number) }
+
+// AdmissionShown is what a status on a commit says about its admission in a pull request: whatever is no refusal was written about a plan. That
+// another pull request with this commit needs the label says nothing.
+func AdmissionShown(shown CommitStatus, number int64) review.Admission {
+	switch text := shown.Description; {
+	case text == "":
 		return ""
-	case needsLabel:
+	case text == needsLabel+ofPull(number):
 		return review.NeedsLabel
-	case labelIsOld:
+	case text == labelIsOld:
 		return review.LabelIsOld
-	case forksRefused:
+	case text == forksRefused:
 		return review.ForksRefused
+	case strings.HasPrefix(text, notPlanned): // of another pull request, or cut
+		return ""
 	}
 	return review.Planned
 }

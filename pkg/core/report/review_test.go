@@ -14,7 +14,7 @@ import (
 )
 
 func reviewOf(p *preview.Plan) report.Review {
-	return report.Review{Context: "fleetwright/us", Path: "overlays/us", Commit: "abc", Admission: review.Planned, Plan: p}
+	return report.Review{Context: "fleetwright/us", Path: "overlays/us", Number: 7, Commit: "abc", Admission: review.Planned, Plan: p}
 }
 
 func planWith(result preview.Result, affected preview.Tally, findings ...finding.Finding) *preview.Plan {
@@ -43,20 +43,32 @@ func TestDeliveryReport_CS16_EveryPlanEnds(t *testing.T) {
 		"findings":        {reviewOf(planWith(preview.Errors, preview.Tally{}, bad, bad)), report.CommitFailure, "a/x.yaml:7: unknown field (and 1 more)"},
 		"trouble":         {with(func(r *report.Review) { r.Trouble = "git is away" }), report.CommitError, "could not be planned, and is tried again: git is away"},
 		"cannot be built": {with(func(r *report.Review) { r.Refused = "it needs more memory" }), report.CommitFailure, "it needs more memory"},
-		"label needed":    {with(func(r *report.Review) { r.Admission = review.NeedsLabel }), report.CommitFailure, "not planned, as it is from a fork: somebody who may label it can add fleetwright/plan for this commit"},
+		"label needed":    {with(func(r *report.Review) { r.Admission = review.NeedsLabel }), report.CommitFailure, "not planned, as it is from a fork: somebody who may label it can add fleetwright/plan for this commit (pull request 7)"},
 		"label is old":    {with(func(r *report.Review) { r.Admission = review.LabelIsOld }), report.CommitFailure, "not planned: label fleetwright/plan may be for an earlier commit; remove it, wait until this asks for it, add it again"},
 		"forks never":     {with(func(r *report.Review) { r.Admission = review.ForksRefused }), report.CommitFailure, "not planned, as it is from a fork, and this Fleet plans none; push it to a branch of this repository"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.review.Status()
 			require.Equal(t, report.CommitStatus{Commit: "abc", State: c.state, Description: c.text}, got)
-			require.Equal(t, c.review.Admission, report.AdmissionShown(got), "it is read back from the forge")
+			require.Equal(t, c.review.Admission, report.AdmissionShown(got, 7), "it is read back from the forge")
 			if c.review.Admission != review.Planned {
 				require.LessOrEqual(t, len(c.text), 140, "no forge cuts it")
 			}
 			require.Equal(t, c.state == report.CommitSuccess || c.state == report.CommitFailure, c.review.Comment(60_000) != "")
 		})
 	}
+}
+
+// TestDeliveryReport_PP10_WhatOnePullRequestNeedsSaysNothingAboutAnother: a commit that is the head of two pull requests has one status, and what it says about
+// one of them does not make the label of the other good for it.
+func TestDeliveryReport_PP10_WhatOnePullRequestNeedsSaysNothingAboutAnother(t *testing.T) {
+	shown := report.Review{Number: 12, Commit: "abc", Admission: review.NeedsLabel}.Status()
+	require.Equal(t, review.NeedsLabel, report.AdmissionShown(shown, 12))
+	require.Empty(t, report.AdmissionShown(shown, 1))
+	require.Empty(t, report.AdmissionShown(shown, 2))
+	shown.Description = shown.Description[:100] + "…"
+	require.Empty(t, report.AdmissionShown(shown, 12), "a forge that cuts it lets nobody in")
+	require.LessOrEqual(t, len(report.Review{Number: 1 << 40, Admission: review.NeedsLabel}.Status().Description), 140)
 }
 
 func TestReviewCommentIsThePlanWithAMark(t *testing.T) {
@@ -68,8 +80,8 @@ func TestReviewCommentIsThePlanWithAMark(t *testing.T) {
 	require.Equal(t, review.Mark{Context: "fleetwright/us", Part: 1, Commit: "abc", Admission: review.Planned, Digest: mark.Digest}, mark)
 	require.True(t, strings.HasPrefix(text[len("## Plan for `overlays/us-east-1`, `fleetwright/us`"):], report.PlanComment(p)[len("## Plan for `overlays/us-east-1`"):]))
 
-	refused := report.Review{Context: "fleetwright/us", Path: "overlays/us", Commit: "abc", Admission: review.NeedsLabel}.Comment(60_000)
-	require.Contains(t, refused, "**not planned, as it is from a fork: somebody who may label it can add fleetwright/plan for this commit**\n")
+	refused := report.Review{Context: "fleetwright/us", Path: "overlays/us", Number: 7, Commit: "abc", Admission: review.NeedsLabel}.Comment(60_000)
+	require.Contains(t, refused, "**not planned, as it is from a fork: somebody who may label it can add fleetwright/plan for this commit (pull request 7)**\n")
 }
 
 // TestReviewCommentDoesNotFlap: an hour later the prediction has other times, and nobody is bothered with it.
