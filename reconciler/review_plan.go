@@ -291,9 +291,14 @@ func tooMany(in preview.Input) error {
 // finish reads the pods that matter, once for all, and makes the plans.
 func (r *Review) finish(ctx context.Context, p *reviewPass) error {
 	var nodes []string
-	for _, c := range p.due {
-		nodes = append(nodes, preview.Disturbed(c.in)...)
-	}
+	p.due = slices.DeleteFunc(p.due, func(c *change) bool {
+		of, err := disturbed(c.in)
+		nodes = append(nodes, of...)
+		if err != nil {
+			r.failed(ctx, p, c, err)
+		}
+		return err != nil
+	})
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	for i, c := range p.due {
@@ -310,11 +315,39 @@ func (r *Review) finish(ctx context.Context, p *reviewPass) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the process ends
 		}
-		made := preview.Make(c.in)
+		made, err := makePlan(c.in)
+		if err != nil {
+			r.failed(ctx, p, c, err)
+			continue
+		}
 		c.memory.review.Plan, c.memory.review.Refused, c.memory.review.Trouble = &made, "", ""
 		r.done(c, string(made.Result))
 	}
 	return nil
+}
+
+// makePlan plans text that nobody has approved: a defect that it finds must not hold up the plans of others.
+func makePlan(in preview.Input) (made preview.Plan, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = defect(problem)
+		}
+	}()
+	return preview.Make(in), nil
+}
+
+// disturbed are the nodes whose pods matter to a plan.
+func disturbed(in preview.Input) (nodes []string, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = defect(problem)
+		}
+	}()
+	return preview.Disturbed(in), nil
+}
+
+func defect(problem any) error {
+	return &report.Failure{Reason: report.ReasonBuildFailed, Stalled: true, Message: report.Cut(fmt.Sprintf("not planned, for a defect of this program: %v", problem), report.MaxMessage)}
 }
 
 // mergedTree is a merge, file by file.

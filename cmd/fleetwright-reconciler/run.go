@@ -65,7 +65,7 @@ func restConfig(o options) (*rest.Config, error) {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
 	c.QPS = -1 // the API server's priority and fairness paces us, not a guess of ours
-	c.UserAgent = "fleetwright-reconciler/" + version
+	c.UserAgent = o.lease() + "/" + version
 	return c, nil
 }
 
