@@ -27,6 +27,11 @@ demo: build ## Show the main job on this machine: five pushes, 24 simulated node
 	go build -ldflags '$(LDFLAGS)' -o bin/fleetwright-demo ./test/demo
 	bin/fleetwright-demo $(ARGS)
 
+.PHONY: demo-regions
+demo-regions: build ## Show promotion on this machine: three control planes, one repository, a canary that fails
+	go build -ldflags '$(LDFLAGS)' -o bin/demo-regions ./test/demo/regions
+	bin/demo-regions
+
 .PHONY: playground
 playground: build ## Run a forge, a cluster with twelve simulated nodes, reconciler and reviewer until Ctrl-C (docs/getting-started.md)
 	go build -ldflags '$(LDFLAGS)' -o bin/playground ./test/playground
