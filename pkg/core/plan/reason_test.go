@@ -392,7 +392,7 @@ var reasonCases = map[plan.Code]reasonCase{
 		w.pass()
 		w.in.Now = w.in.Now.Add(2 * time.Minute)
 	}},
-	plan.Suspended: {node: "n01", object: "nodewright tune", message: "executions are suspended: NodeWright tune is paused",
+	plan.Suspended: {node: "n01", object: "nodewright tune", message: "package tuning, stage apply is suspended: NodeWright tune is paused",
 		arrange: func(w *world) {
 			plain(w)
 			w.passAndWork(2)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
@@ -110,12 +111,36 @@ func (t *turn) hold() bool {
 	switch paused := why.is(Paused) || t.v.nw.Paused && why.is(Disabled); {
 	case paused && len(t.running) > 0: // a pause stops what runs, also of one that is disabled
 		t.suspend()
-		why = &cause{Suspended, why.object, "executions are suspended: " + why.message}
+		if why.is(Disabled) {
+			why = &cause{Disabled, "nodewright " + t.v.nw.Name, "NodeWright " + t.v.nw.Name + " is paused, and disabled"}
+		}
+		why = &cause{Suspended, why.object, t.atWork() + " is suspended: " + why.message}
 	case why.is(Disabled):
 		t.unsuspend()
+		if len(t.running) > 0 {
+			why = &cause{Disabled, why.object, why.message + "; " + t.atWork() + " goes on to its end"}
+		}
 	}
 	t.m.because(why)
 	return true
+}
+
+// atWork names what runs.
+func (t *turn) atWork() string {
+	var parts []string
+	for _, e := range t.running {
+		part := "package " + e.Package
+		if e.Package == "" {
+			part = "the interrupt"
+		}
+		stage := string(e.Stage)
+		if stage == "" {
+			stage = string(e.Phase)
+		}
+		parts = append(parts, part+", stage "+stage)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " and ")
 }
 
 // heldBack is why nothing new may start for a NodeWright.

@@ -280,13 +280,14 @@ func TestFieldReport_UX04_PauseAndDisableAreWhatTheTableSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		paused, disabled bool
 		code             plan.Code
+		message          string
 		status           nwv1.Status
 		suspended        bool
 		behind           plan.Code
 	}{
-		"pause":   {true, false, plan.Suspended, nwv1.StatusPaused, true, plan.WaitingForPriority},
-		"disable": {false, true, plan.Disabled, nwv1.StatusDisabled, false, plan.Complete},
-		"both":    {true, true, plan.Suspended, nwv1.StatusDisabled, true, plan.Complete},
+		"pause":   {true, false, plan.Suspended, "package tuning, stage apply is suspended: NodeWright tune is paused", nwv1.StatusPaused, true, plan.WaitingForPriority},
+		"disable": {false, true, plan.Disabled, "the NodeWright is disabled; package tuning, stage apply goes on to its end", nwv1.StatusDisabled, false, plan.Complete},
+		"both":    {true, true, plan.Suspended, "package tuning, stage apply is suspended: NodeWright tune is paused, and disabled", nwv1.StatusDisabled, true, plan.Complete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2)
@@ -296,6 +297,8 @@ func TestFieldReport_UX04_PauseAndDisableAreWhatTheTableSays(t *testing.T) {
 			w.edit("tune", func(nw *plan.NodeWright) { nw.Paused, nw.Disabled = c.paused, c.disabled })
 			w.pass()
 			require.Equal(t, c.suspended, w.anySuspended(), "what runs is suspended")
+			require.Equal(t, c.code, w.reason("tune", "n01").Code)
+			require.Equal(t, c.message, w.reason("tune", "n01").Message, "which switch it is, and what runs")
 			w.passAndWork(20)
 			require.Equal(t, c.status, w.status("tune").Status)
 			require.NotEqual(t, plan.Complete, w.reason("tune", "n02").Code, "nobody is admitted")

@@ -135,7 +135,15 @@ func (v NodeWrightView) progress() string {
 	if v.Current && v.Status.NodesFailed > 0 {
 		text += fmt.Sprintf(", %d failed: %s", v.Status.NodesFailed, v.failure())
 	}
-	return text + v.offline()
+	return text + v.offline() + v.switchedOff()
+}
+
+// switchedOff says which switch somebody has set: nothing goes on before it is taken off.
+func (v NodeWrightView) switchedOff() string {
+	if v.Current && (v.Status.Status == nwv1.StatusPaused || v.Status.Status == nwv1.StatusDisabled) {
+		return ", " + string(v.Status.Status)
+	}
+	return ""
 }
 
 // offline names the nodes that are waited for because they are away: no work of ours brings them back.

@@ -243,3 +243,15 @@ func TestDeliveryReport_DST09_OfflineNodesAreNamed(t *testing.T) {
 	require.Equal(t, "main@sha1:aaaaaaaaaaaa: 396/400 nodes, 4 not Ready: n1, n2, n3, …", d.Conditions()[0].Message)
 	require.Equal(t, "396/400 nodes, 4 not Ready: n1, n2, n3, …", d.CommitStatuses()[0].Description)
 }
+
+// TestFieldReport_UX04_TheFleetNamesTheSwitch: a rollout that stands because somebody paused or disabled it says so on the Fleet and on the
+// commit.
+func TestFieldReport_UX04_TheFleetNamesTheSwitch(t *testing.T) {
+	for status, want := range map[nwv1.Status]string{nwv1.StatusPaused: "12/24 nodes, paused", nwv1.StatusDisabled: "12/24 nodes, disabled", nwv1.StatusInProgress: "12/24 nodes"} {
+		v := view("gpu", false, "12/24")
+		v.Status.Status = status
+		d := report.Delivery{Attempted: revA, Applied: revA, NodeWrights: []report.NodeWrightView{v}}
+		require.Equal(t, want, d.CommitStatuses()[0].Description)
+		require.True(t, strings.HasSuffix(d.Conditions()[0].Message, want), d.Conditions()[0].Message)
+	}
+}
