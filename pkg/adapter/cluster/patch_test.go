@@ -172,3 +172,34 @@ func TestBuildPatchCreatesMaps(t *testing.T) {
 }
 
 func TestEscape(t *testing.T) { require.Equal(t, "a~1b~0c", escape("a/b~c")) }
+
+// TestFieldReport_UX01_AResetReplacesEveryKey: whatever keys of a NodeWright a node carries, a reset leaves none with what was in it; those
+// of another NodeWright stay as they are.
+func TestFieldReport_UX01_AResetReplacesEveryKey(t *testing.T) {
+	const stale = "stale"
+	keys := []string{fleetv1.RecordKey("tune"), nwv1.NodeStateKey("tune"), nwv1.StatusKey("tune"), nwv1.VersionKey("tune")}
+	node := nodeWith(false, nil)
+	node.Labels[nwv1.StatusKey("tune")] = stale
+	for _, key := range keys {
+		node.Annotations[key] = stale
+		node.Annotations[key+"-other"] = "kept"
+	}
+	fresh := noderecord.Record{NodeWright: "nw-uid", Node: "node-uid", Round: 7}
+	d := decision(func(d *plan.Decision) {
+		d.Action, d.Record, d.Before, d.Status = plan.ActionReset, &fresh, nil, nwv1.StatusWaiting
+	})
+	ops, err := buildPatch(node, d, "v1")
+	require.NoError(t, err)
+	written := map[string]bool{}
+	for _, op := range ops {
+		require.NotContains(t, op.Path, "other")
+		if op.Op != "test" {
+			require.NotEqual(t, stale, op.Value)
+			written[op.Path] = true
+		}
+	}
+	for _, key := range keys {
+		require.True(t, written[annotationPath(key)], key)
+	}
+	require.True(t, written["/metadata/labels/"+escape(nwv1.StatusKey("tune"))])
+}
