@@ -108,7 +108,7 @@ bench: ## Run the benchmarks; the agent's size, start and memory as parts of the
 	$(MAKE) bench-git
 
 .PHONY: bench-git
-bench-git: ## Fetch 5 MiB of manifests out of 1 GiB of history; the memory as a part of its bound, 100 MiB, which fails above 1
+bench-git: ## Fetch 5 MiB of manifests out of 1 GiB of history, and a commit at the limits; memory as parts of their bounds, which fail above 1
 	go test -run '^$$' -bench BenchmarkFetch -benchtime 3x -v ./pkg/adapter/git # makes the repository once, in the cache of the tests
 
 # CLUSTER is how many nodes and pods there are: make bench-cluster CLUSTER=1000/10000

@@ -13,7 +13,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/storer"
-	"github.com/go-git/go-git/v5/storage/memory"
 )
 
 // searchDepth is how far back a ref is searched for a commit that the server does not hand out by its name.
@@ -212,8 +211,7 @@ func (r *remote) readPack(ctx context.Context, s session, w wish) (storer.Encode
 	if err != nil {
 		return nil, err
 	}
-	store := memory.NewStorage()
-	return store, r.unpack(pack, store)
+	return r.unpack(pack)
 }
 
 func demultiplexed(used *capability.List, res io.Reader) io.Reader {

@@ -213,11 +213,14 @@ func TestTooLarge(t *testing.T) {
 	require.NoError(t, err)
 	_, err = server.Apply("fleet", gitserver.Change{Branch: "bomb", Files: map[string]string{"x": strings.Repeat("0", 8<<20)}, Message: "x"})
 	require.NoError(t, err)
+	_, err = server.Apply("fleet", gitserver.Change{Branch: "giant", Files: map[string]string{"x": strings.Repeat("0", 65<<20)}, Message: "x"})
+	require.NoError(t, err)
 	cases := map[string]struct {
 		branch  string
 		limits  git.Limits
 		message string
 	}{
+		"giant":    {"giant", git.Limits{}, "the commit of " + url + " holds a file of more than 64 MiB; take it out of the repository"},
 		"transfer": {"noise", git.Limits{Transfer: 1 << 20}, url + " sent more than 1 MiB for one commit; split the repository or raise the limit"},
 		"bomb":     {"bomb", git.Limits{Unpacked: 4 << 20}, "the commit of " + url + " unpacks to more than 4 MiB; split the repository or raise the limit"},
 		"files":    {"main", git.Limits{Files: 1}, "the repository has more than 1 files; split it or raise the limit"},

@@ -20,9 +20,6 @@ import (
 	"github.com/fleetwright/fleetwright/test/gitserver"
 )
 
-// maxMemory is the bound of a process that fetches a tree of 5 MiB out of 1 GiB of history, in bytes.
-const maxMemory = 100 << 20
-
 // Environment of a process that does nothing but fetch.
 const (
 	childURL   = "FLEETWRIGHT_FETCH_URL"
@@ -86,6 +83,8 @@ func child(tb testing.TB, url string, env ...string) (said string, bytes int) {
 // them away again.
 type archive struct {
 	commits, files, size int
+	zeros                int // files of 1 MiB that compress well, in the last tree
+	keep                 bool
 }
 
 // stream is the history in the language of git fast-import, with small manifests of about 5 MiB as the last tree.
@@ -110,7 +109,13 @@ func (h archive) write(w io.Writer, random *rand.ChaCha8) error {
 			}
 		}
 	}
-	fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@b> 1800000000 +0000\ndata 1\nx\nD data\n")
+	fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@b> 1800000000 +0000\ndata 1\nx\n")
+	if !h.keep {
+		fmt.Fprintf(w, "D data\n")
+	}
+	for i := range h.zeros {
+		fmt.Fprintf(w, "M 100644 inline zeros/%d\ndata %d\n%s\n", i, 1<<20, strings.Repeat(fmt.Sprintf("%08d", i), 1<<17))
+	}
 	line := make([]byte, 24)
 	for f := range 512 {
 		var text strings.Builder
@@ -133,7 +138,7 @@ func withHistory(tb testing.TB, h archive) *gitserver.Server {
 		require.NoError(tb, err)
 		cache = filepath.Join(user, "fleetwright-test")
 	}
-	name := fmt.Sprintf("git-history-%d-%d-%d", h.commits, h.files, h.size)
+	name := fmt.Sprintf("git-history-%d-%d-%d-%d", h.commits, h.files, h.size, h.zeros)
 	dir := filepath.Join(cache, name)
 	if _, err := os.Stat(dir); err != nil {
 		require.NoError(tb, os.MkdirAll(cache, 0o755))
@@ -158,22 +163,39 @@ func makeHistory(tb testing.TB, dir string, h archive) {
 	require.NoError(tb, err)
 	require.NoError(tb, server.CreateRepo("fleet"))
 	require.NoError(tb, server.Import("fleet", h.stream()))
+	if h.keep {
+		_, err = server.Git("fleet", "repack", "-adqF") // compressed, as a server would send it
+		require.NoError(tb, err)
+	}
 	require.NoError(tb, server.Close())
 }
 
-// BenchmarkFetch fetches a tree of 5 MiB out of 1 GiB of history in a process of its own; the ratio is the most memory that it had.
+// BenchmarkFetch fetches a tree of 5 MiB out of 1 GiB of history, and one as large as the limits allow, in processes of their own; the
+// ratio is the most memory that each had.
 func BenchmarkFetch(b *testing.B) {
-	server := withHistory(b, archive{commits: 128, files: 8, size: 1 << 20})
-	most := 0
-	for b.Loop() {
-		said, bytes := child(b, server.URL("fleet"))
-		require.Contains(b, said, "bytes read: 52", said) // 5 MiB and a little
-		most = max(most, bytes)
+	cases := map[string]struct {
+		made archive
+		read string
+		most int // bytes
+	}{
+		"memory/100MiB": {archive{commits: 128, files: 8, size: 1 << 20}, "bytes read: 52", 100 << 20},
+		"limits/300MiB": {archive{commits: 1, files: 25, size: 2 << 20, zeros: 170, keep: true}, "bytes read: 23", 300 << 20},
 	}
-	ratio := float64(most) / maxMemory
-	b.ReportMetric(ratio, "memory/100MiB")
-	b.Logf("memory/100MiB: %.2f", ratio)
-	if ratio > 1 {
-		b.Errorf("memory/100MiB: %.2f times the bound", ratio)
+	for name, tc := range cases {
+		b.Run(name, func(b *testing.B) {
+			server := withHistory(b, tc.made)
+			most := 0
+			for b.Loop() {
+				said, bytes := child(b, server.URL("fleet"))
+				require.Contains(b, said, tc.read)
+				most = max(most, bytes)
+			}
+			ratio := float64(most) / float64(tc.most)
+			b.ReportMetric(ratio, name)
+			b.Logf("%s: %.2f", name, ratio)
+			if ratio > 1 {
+				b.Errorf("%s: %.2f times the bound", name, ratio)
+			}
+		})
 	}
 }

@@ -9,33 +9,32 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// unpack puts a pack's objects into store. Their sizes are added up before anything is kept, so that a small pack cannot
-// unfold into more memory than the limit.
-func (r *remote) unpack(pack []byte, store *memory.Storage) error {
+// unpack makes a pack's objects readable. Their sizes are added up before anything is kept, so that a small pack cannot unfold into
+// more memory than the limit.
+func (r *remote) unpack(pack *pieces) (*packStore, error) {
 	limits := r.source.Limits.withDefaults()
 	most := objectsPerFile*limits.Files + moreObjects
-	total, objects, err := packSize(pack, r.source.spent.unpacked, most)
+	total, objects, err := packSize(pack.reader(), r.source.spent.unpacked, most)
+	if errors.Is(err, errLargeObject) {
+		return nil, failure(ReasonTooLarge, "the commit of %s holds a file of more than %s; take it out of the repository", r.name, size(maxObject))
+	}
 	if err != nil {
-		return r.damaged(err)
+		return nil, r.damaged(err)
 	}
 	if objects > most {
-		return failure(ReasonTooLarge, "the commit of %s consists of more than %d objects; split the repository or raise the limit", r.name, most)
+		return nil, failure(ReasonTooLarge, "the commit of %s consists of more than %d objects; split the repository or raise the limit", r.name, most)
 	}
 	if total > r.source.spent.unpacked {
-		return failure(ReasonTooLarge, "the commit of %s unpacks to more than %s; split the repository or raise the limit", r.name, size(limits.Unpacked))
+		return nil, failure(ReasonTooLarge, "the commit of %s unpacks to more than %s; split the repository or raise the limit", r.name, size(limits.Unpacked))
 	}
 	r.source.spent.unpacked -= total
-	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(bytes.NewReader(pack)), store)
-	if err == nil {
-		_, err = parser.Parse()
-	}
+	store, err := newPackStore(pack)
 	if err != nil {
-		return r.damaged(err)
+		return nil, r.damaged(err)
 	}
-	return nil
+	return store, nil
 }
 
 func (r *remote) damaged(err error) *Error {
@@ -49,9 +48,15 @@ const (
 	moreObjects    = 1000
 )
 
+// maxObject bounds one object, read or not, in bytes: to learn its hash it has to be held as a whole. What does not compress meets the
+// limit of the transfer first.
+const maxObject = 64 << 20
+
+var errLargeObject = errors.New("object too large")
+
 // packSize is the number of a pack's objects and what they add up to once deltas are applied. It stops soon after a limit.
-func packSize(pack []byte, limit int64, most int) (total int64, objects int, err error) {
-	scanner := packfile.NewScanner(bytes.NewReader(pack))
+func packSize(pack io.Reader, limit int64, most int) (total int64, objects int, err error) {
+	scanner := packfile.NewScanner(pack)
 	_, count, err := scanner.Header()
 	if err != nil || int64(count) > int64(most) {
 		return 0, int(count), err
@@ -61,12 +66,18 @@ func packSize(pack []byte, limit int64, most int) (total int64, objects int, err
 		if err != nil {
 			return 0, 0, err
 		}
+		if header.Length > maxObject {
+			return 0, 0, errLargeObject
+		}
 		if total += header.Length; header.Length < 0 || total > limit {
 			return limit + 1, int(count), nil // before the object is inflated
 		}
 		grown, err := deltaSize(scanner, header.Type)
 		if err != nil {
 			return 0, 0, err
+		}
+		if grown > maxObject {
+			return 0, 0, errLargeObject
 		}
 		if total += grown; total > limit {
 			return limit + 1, int(count), nil

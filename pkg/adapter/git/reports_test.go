@@ -2,11 +2,9 @@ package git_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -383,54 +381,4 @@ func TestDamagedPacks(t *testing.T) {
 			requireFailure(t, err, git.ReasonPackDamaged, "what "+source.URL+" sent is cut off or damaged; it is fetched again")
 		})
 	}
-}
-
-// TestLargePacksTakeTurns: and who waits does not wait for ever.
-func TestLargePacksTakeTurns(t *testing.T) {
-	hold := make(chan struct{})
-	var posts atomic.Int64
-	inside := make(chan struct{}, 2)
-	wrap := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost && posts.Add(1) == 1 { // the first sends much and then nothing
-				recorded := &recorder{header: http.Header{}}
-				next.ServeHTTP(recorded, r)
-				w.Header().Set("Content-Type", recorded.header.Get("Content-Type"))
-				_, _ = w.Write(recorded.body.Bytes()[:9<<20])
-				_ = http.NewResponseController(w).Flush()
-				inside <- struct{}{}
-				<-hold
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
-	server := start(t, gitserver.Options{Wrap: wrap})
-	files := map[string]string{}
-	noise, random := make([]byte, 1<<20), rand.NewChaCha8([32]byte{2})
-	for i := range 10 {
-		_, _ = random.Read(noise)
-		files[fmt.Sprint(i)] = string(noise)
-	}
-	_, err := server.Commit("fleet", files, "large")
-	require.NoError(t, err)
-	source := git.Source{URL: server.URL("fleet"), Ref: git.Ref{Branch: "main"}}
-	revision, err := git.Resolve(t.Context(), source)
-	require.NoError(t, err)
-	first, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := git.Fetch(first, source, revision)
-		ended <- err
-	}()
-	<-inside
-	waiting := source
-	waiting.Timeout = 2 * time.Second
-	_, err = git.Fetch(t.Context(), waiting, revision)
-	requireFailure(t, err, git.ReasonTimeout, source.URL+" did not finish within 2s, while waiting for another large fetch")
-	cancel()
-	require.Error(t, <-ended)
-	close(hold)
-	_, err = git.Fetch(t.Context(), source, revision)
-	require.NoError(t, err)
 }

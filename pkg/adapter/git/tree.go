@@ -226,12 +226,16 @@ func (t *Tree) addEntry(store storer.EncodedObjectStorer, name string, e object.
 	case filemode.Submodule:
 		return t.put(name, entry{kind: submodule, hash: e.Hash})
 	}
+	if e.Mode != filemode.Symlink {
+		size, err := store.EncodedObjectSize(e.Hash)
+		if err != nil {
+			return unreadableObject(name, err)
+		}
+		return t.put(name, entry{size: size, hash: e.Hash})
+	}
 	blob, err := store.EncodedObject(plumbing.BlobObject, e.Hash)
 	if err != nil {
 		return unreadableObject(name, err)
-	}
-	if e.Mode != filemode.Symlink {
-		return t.put(name, entry{size: blob.Size(), hash: e.Hash})
 	}
 	target, err := readEncoded(blob)
 	if err != nil {

@@ -1,7 +1,6 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -27,11 +26,11 @@ func (t *turn) end() {
 }
 
 // readAll waits for a turn once the pack turns out to be large.
-func (t *turn) readAll(ctx context.Context, from io.Reader) ([]byte, error) {
-	var pack bytes.Buffer
-	_, err := io.CopyN(&pack, from, smallPack)
+func (t *turn) readAll(ctx context.Context, from io.Reader) (*pieces, error) {
+	pack := &pieces{}
+	_, err := io.CopyN(pack, from, smallPack)
 	if errors.Is(err, io.EOF) {
-		return pack.Bytes(), nil
+		return pack, nil
 	}
 	if err != nil {
 		return nil, err
@@ -44,6 +43,6 @@ func (t *turn) readAll(ctx context.Context, from io.Reader) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	t.of.enter(stageFetch)
-	_, err = io.Copy(&pack, from)
-	return pack.Bytes(), err
+	_, err = io.Copy(pack, from)
+	return pack, err
 }
