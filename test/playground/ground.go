@@ -115,7 +115,7 @@ func (g *ground) startPrograms(ctx context.Context) error {
 		}
 		process := &lab.Process{
 			Name: "the " + p.name, Binary: filepath.Join(g.bin, "fleetwright-reconciler"), Log: filepath.Join(g.Dir, p.name+".log"),
-			Args: append(append(lab.ReconcilerArgs(kubeconfig), "--allow-insecure-http"), p.more...),
+			Args: append(append(lab.ReconcilerArgs(kubeconfig), "--allow-insecure-http"), p.more...), Chaos: g.chaos, Seed: int64(len(g.processes)),
 		}
 		if err := process.Start(); err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -16,6 +17,9 @@ import (
 )
 
 const root = "../.."
+
+// chaosEnv plays the guide while reconciler and reviewer are killed about that often: FLEETWRIGHT_GUIDE_CHAOS=15s.
+const chaosEnv = "FLEETWRIGHT_GUIDE_CHAOS"
 
 // fence is a block of the page.
 type fence struct{ language, text string }
@@ -88,7 +92,7 @@ func startPlayground(t *testing.T, checkout string) {
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	cmd := exec.Command(filepath.Join(checkout, "bin", "playground"),
-		"--bin", filepath.Join(checkout, "bin"), "--env", filepath.Join(checkout, "bin", "playground.env"))
+		"--bin", filepath.Join(checkout, "bin"), "--env", filepath.Join(checkout, "bin", "playground.env"), "--chaos", cmp.Or(os.Getenv(chaosEnv), "0"))
 	cmd.Dir = here // it builds from the sources around it
 	said := &saying{until: "\nready.", ready: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = said, os.Stderr

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -17,6 +18,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.bin, "bin", "bin", "directory of fleetwright and fleetwright-reconciler")
 	flag.StringVar(&o.env, "env", "bin/playground.env", "file to write for a shell to source")
+	flag.DurationVar(&o.chaos, "chaos", 0, "kill reconciler and reviewer (SIGKILL) about this often; 0: never")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -29,6 +31,7 @@ func main() {
 // options are the flags.
 type options struct {
 	bin, env string
+	chaos    time.Duration
 }
 
 func run(ctx context.Context, o options, args []string) error {
