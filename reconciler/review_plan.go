@@ -148,6 +148,9 @@ func (r *Review) build(ctx context.Context, p *reviewPass, c *change) error {
 	if c.pull.Fork && p.fleet.Spec.Source.RecurseSubmodules {
 		return submodulesOfFork()
 	}
+	if c.pull.Fork && c.pull.HeadRef == "" {
+		return unreachableHead()
+	}
 	head, err := r.Source.FetchCommit(ctx, p.fleet, c.pull.Head, c.pull.HeadRef)
 	if err != nil {
 		return err
@@ -180,6 +183,12 @@ func (r *Review) build(ctx context.Context, p *reviewPass, c *change) error {
 func submodulesOfFork() error {
 	return &report.Failure{Reason: report.ReasonUnsupported, Stalled: true,
 		Message: "not planned, as it is from a fork and the Fleet reads submodules (spec.source.recurseSubmodules); push it to a branch of this repository"}
+}
+
+// unreachableHead: some forges show pull requests from forks and keep nothing of them where they are to be merged.
+func unreachableHead() error {
+	return &report.Failure{Reason: report.ReasonUnsupported, Stalled: true,
+		Message: "cannot be read: it is from a fork, of which this forge keeps nothing in this repository; push it to a branch of this repository"}
 }
 
 // buildApart is for a merge that is git's to make: the head as it is, against the commit where it began.
@@ -283,7 +292,7 @@ func tooMany(in preview.Input) error {
 	objects := func(o simulate.Objects) int { return len(o.NodeWrights) }
 	if pairs := len(in.Nodes) * (objects(in.Base) + objects(in.Head)); pairs > maxPairs {
 		return &report.Failure{Reason: report.ReasonUnsupported, Stalled: true, Message: fmt.Sprintf(
-			"not planned: %d NodeWrights on %d nodes are too many to plan for (allowed: %d pairs, old and new)", objects(in.Head), len(in.Nodes), maxPairs)}
+			"too large to plan: %d NodeWrights on %d nodes are too many (allowed: %d pairs, old and new)", objects(in.Head), len(in.Nodes), maxPairs)}
 	}
 	return nil
 }
@@ -347,7 +356,7 @@ func disturbed(in preview.Input) (nodes []string, err error) {
 }
 
 func defect(problem any) error {
-	return &report.Failure{Reason: report.ReasonBuildFailed, Stalled: true, Message: report.Cut(fmt.Sprintf("not planned, for a defect of this program: %v", problem), report.MaxMessage)}
+	return &report.Failure{Reason: report.ReasonBuildFailed, Stalled: true, Message: report.Cut(fmt.Sprintf("it meets a defect of Fleetwright's planner: %v", problem), report.MaxMessage)}
 }
 
 // mergedTree is a merge, file by file.

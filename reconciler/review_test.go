@@ -187,3 +187,16 @@ func TestAForkReadsNoSubmodules(t *testing.T) {
 		"(spec.source.recurseSubmodules); push it to a branch of this repository"}, w.shows["a"])
 	require.Equal(t, report.CommitSuccess, w.shows["b"].State, "who may push to the repository is trusted with what it may read")
 }
+
+// TestAForkThatCannotBeReadEnds: where a forge keeps nothing of it in the repository, the check says so, and nobody asks for it again and again.
+func TestAForkThatCannotBeReadEnds(t *testing.T) {
+	p := fork(1, "a")
+	p.HeadRef = ""
+	w := newReviewWorld(t, p)
+	w.fleet.Spec.Checks.PullRequests.Forks = fleetv1.ForksAlways
+	w.look(t)
+	require.Equal(t, report.CommitFailure, w.shows["a"].State)
+	require.Contains(t, w.shows["a"].Description, "push it to a branch of this repository")
+	w.look(t)
+	require.Empty(t, w.fetched)
+}

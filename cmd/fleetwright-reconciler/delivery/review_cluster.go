@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/cmd/fleetwright/explain"
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
@@ -32,13 +32,7 @@ func (c pullCluster) Look(ctx context.Context, fleet *fleetv1.Fleet) (preview.In
 	if err := c.source.FillPreview(ctx, &in); err != nil {
 		return in, "", explain.Word(err)
 	}
-	if scope := fleet.Spec.Scope; scope != nil && scope.NodeSelector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(scope.NodeSelector)
-		if err != nil {
-			return in, "", fmt.Errorf("read spec.scope.nodeSelector: %w", err)
-		}
-		in.Scope = selector
-	}
+	in.Fleet, in.Limits = client.ObjectKeyFromObject(fleet).String(), fleet.Spec.Scope
 	digest, err := digestOf(in)
 	return in, digest, err
 }

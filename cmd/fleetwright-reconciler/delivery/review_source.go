@@ -76,7 +76,7 @@ func buildFailure(err error) error {
 	var ended *sandbox.Error
 	switch {
 	case errors.Is(err, confined.ErrLoose):
-		return &report.Failure{Reason: report.ReasonUnsupported, Stalled: true, Message: "not planned, as it is from a fork: " + err.Error()}
+		return &report.Failure{Reason: report.ReasonUnsupported, Stalled: true, Message: "cannot be built, as it is from a fork: " + err.Error()}
 	case !errors.As(err, &ended):
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	fleetv1 "github.com/fleetwright/fleetwright/pkg/apis/fleet/v1alpha1"
 	nwv1 "github.com/fleetwright/fleetwright/pkg/apis/nodewright/v1alpha1"
 	"github.com/fleetwright/fleetwright/pkg/core/desired"
@@ -37,8 +35,10 @@ type Input struct {
 	Snapshots map[string]desired.Package
 	// Live are the NodeWrights of the cluster by name.
 	Live map[string]plan.NodeWright
-	// Scope of the Fleet that delivers the objects: no node outside is touched. Nil: that of each live NodeWright, if there is one.
-	Scope labels.Selector
+	// Fleet that delivers the objects (`namespace/name`), and its Limits: nothing outside is touched. Empty: that of each live
+	// NodeWright, if there is one.
+	Fleet  string
+	Limits *fleetv1.Scope
 	// Budgets of Fleets, and the reconciler's settings.
 	Budgets  []plan.Budget
 	Settings plan.Settings
@@ -98,8 +98,8 @@ func (w *work) stateOf(objects simulate.Objects) state {
 			nw.Paused, nw.Disabled = nw.Paused || live.Paused, nw.Disabled || live.Disabled
 			nw.Confine(live.Fleet, live.Limits)
 		}
-		if w.in.Scope != nil {
-			nw.Scope = w.in.Scope
+		if w.in.Fleet != "" {
+			nw.Confine(w.in.Fleet, w.in.Limits)
 		}
 		s.byName[nw.Name] = nw
 	}
