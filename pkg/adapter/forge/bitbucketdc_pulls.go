@@ -113,7 +113,7 @@ func (b *BitbucketDataCenter) me(ctx context.Context) (string, error) {
 		return "", err
 	}
 	name, err := url.QueryUnescape(header.Get("X-AUSERNAME"))
-	if err != nil || name == "" {
+	if err != nil || name == "" || name == "anonymous" {
 		return "", permanent("ask for own name (bitbucket)", "the server does not say whose credential this is (header X-AUSERNAME)")
 	}
 	return name, nil
