@@ -205,7 +205,7 @@ func (d Delivery) appliedStatus(commit string) CommitStatus {
 }
 
 // StillOpen are the commits to remember as not final: what is pending, and what was open and is not yet known to be shown
-// as final. Shown are the final states that the forge is known to show. At most ten, the newest last.
+// as final. Shown are the final states that the forge is known to show; nil: not asked yet. At most ten, the newest last.
 func StillOpen(open []string, wanted []CommitStatus, shown map[string]CommitState) []string {
 	var out []string
 	for _, commit := range open {
@@ -219,11 +219,17 @@ func StillOpen(open []string, wanted []CommitStatus, shown map[string]CommitStat
 		}
 	}
 	for _, w := range wanted {
-		if !w.State.Final() && !slices.Contains(out, w.Commit) {
+		if (!w.State.Final() || unseen(w, shown)) && !slices.Contains(out, w.Commit) {
 			out = append(out, w.Commit)
 		}
 	}
 	return out[max(0, len(out)-maxOpen):]
+}
+
+// unseen says that a commit failed and the forge is not known to show it: if this process dies and a newer commit comes, only
+// the note tells that it needs an end. A success can be worked out again while its commit is the newest.
+func unseen(w CommitStatus, shown map[string]CommitState) bool {
+	return shown != nil && w.State.Final() && w.State != CommitSuccess && shown[w.Commit] != w.State
 }
 
 const maxOpen = 10

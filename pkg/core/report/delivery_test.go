@@ -137,6 +137,10 @@ func TestStillOpen(t *testing.T) {
 	ended := []report.CommitStatus{{Commit: commitA, State: report.CommitError}}
 	require.Equal(t, []string{commitA}, report.StillOpen([]string{commitA}, ended, map[string]report.CommitState{commitA: "success"}))
 	require.Empty(t, report.StillOpen([]string{commitA}, ended, map[string]report.CommitState{commitA: "error"}))
+	require.Empty(t, report.StillOpen(nil, ended, nil))
+	require.Equal(t, []string{commitA}, report.StillOpen(nil, ended, map[string]report.CommitState{}), "it failed, and nobody sees it yet")
+	complete := []report.CommitStatus{{Commit: commitA, State: report.CommitSuccess}}
+	require.Empty(t, report.StillOpen(nil, complete, map[string]report.CommitState{}))
 }
 
 func TestRememberedIsWhatWasReported(t *testing.T) {
