@@ -19,7 +19,7 @@ import (
 const repository = "/repository"
 
 // oneBuild keeps builds apart: kustomize holds its schema in variables of the process.
-var oneBuild sync.Mutex
+var oneBuild sync.Locker = &sync.Mutex{}
 
 // render runs kustomize over contents, which are all the files that exist for it.
 func (s *scan) render(contents map[string][]byte) (built []*resource.Resource, err error) {
