@@ -29,6 +29,8 @@ type fleetMemory struct {
 	retries int
 	// pushed is the newest token of a webhook that was heeded. A process that starts looks at every Fleet anyway.
 	pushed string
+	// byHand is the revision that people were told is promoted by hand.
+	byHand string
 	// failure of the last attempt.
 	failure *report.Failure
 	// rendered is the newest build, applied the one whose objects are in the cluster; nil: none.

@@ -43,6 +43,7 @@ func (r *Delivery) promote(ctx context.Context, p *deliveryPass) (verdict, error
 		return goOn, nil
 	case report.ByHand(p.fleet, p.revision.Commit):
 		r.tellPromotedByHand(p, gates)
+		p.fleet.Status.Promotion = nil // what comes now may fail, and is not tried again faster than anything else
 		return goOn, nil
 	}
 	shown, err := r.shown(ctx, p)
@@ -82,6 +83,10 @@ func (r *Delivery) tellWaiting(p *deliveryPass, had *fleetv1.PromotionStatus) {
 }
 
 func (r *Delivery) tellPromotedByHand(p *deliveryPass, gates []fleetv1.PromotionGate) {
+	if p.memory.byHand == p.revision.Name {
+		return // it is tried again
+	}
+	p.memory.byHand = p.revision.Name
 	waited := p.waitsFor()
 	if waited == "" {
 		waited = "waits for " + promotion.Names(gates)
@@ -96,7 +101,11 @@ func (p *deliveryPass) waitsFor() string {
 	if status.Promotion == nil || status.Promotion.Revision != status.LastAttemptedRevision {
 		return ""
 	}
-	return promotion.Sentence(status.Promotion, report.GatesOf(p.fleet), p.now)
+	words := promotion.Sentence(status.Promotion, report.GatesOf(p.fleet), p.now)
+	if words != "" && report.ByHandInPart(p.fleet, report.CommitOf(status.Promotion.Revision)) {
+		words += "; the annotation " + fleetv1.PromoteAnnotation + " has to hold the whole hash"
+	}
+	return words
 }
 
 // isPromotedByHand: the revision that waits is asked for by its hash.

@@ -221,6 +221,9 @@ func TestPromotionByOthers(t *testing.T) {
 	w.ask(east)
 	require.Equal(t, "1.0.0", w.version("gpu-east"), "another commit was let through")
 	promote(third[:10])
+	w.says("fleet", third, "fleetwright/fleetwright/east", "pending: waits for ci/soak-test: no status yet; security: no status yet; "+
+		"the annotation fleetwright.dev/promote has to hold the whole hash")
+	promote(third)
 	now = w.untilApplied(east, third)
 	require.Equal(t, "1.2.0", w.version("gpu-east"))
 	require.Contains(t, ready(now).Message, ", promoted by hand")

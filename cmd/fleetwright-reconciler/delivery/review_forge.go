@@ -73,7 +73,7 @@ func (f *pullForge) MergeBase(ctx context.Context, pull review.Pull) (string, er
 // Shown reads the commit's statuses.
 func (f *pullForge) Shown(ctx context.Context, commit string) (report.CommitStatus, error) {
 	all, err := f.provider.Statuses(ctx, commit)
-	if err != nil {
+	if err != nil && forge.ClassOf(err) != forge.UnknownCommit { // of a fork, at a forge that keeps those elsewhere
 		return report.CommitStatus{}, worded(err)
 	}
 	i := slices.IndexFunc(all, func(s forge.Status) bool { return s.Context == f.context() })

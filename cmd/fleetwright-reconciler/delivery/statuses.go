@@ -110,7 +110,7 @@ func (s *statuses) register(fleet types.NamespacedName, me *speaker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other, has := range s.fleets {
-		if other != fleet && has.context == me.context && forge.SameRepository(has.target.Repository, me.target.Repository) {
+		if other != fleet && strings.EqualFold(has.context, me.context) && forge.SameRepository(has.target.Repository, me.target.Repository) {
 			return fmt.Errorf("no commit statuses: spec.checks.context %q is used by Fleet %s for this repository too; choose another", me.context, other)
 		}
 	}

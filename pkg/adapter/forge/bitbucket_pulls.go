@@ -119,7 +119,9 @@ func (b *BitbucketCloud) OpenPullRequests(ctx context.Context, base string) ([]P
 		if pull.Head, err = b.head(ctx, row); err != nil {
 			return nil, err
 		}
-		found[row.ID] = pull
+		if pull.Head != "" { // otherwise the next look tells
+			found[row.ID] = pull
+		}
 	}
 	return byNumber(found), nil
 }
@@ -135,7 +137,7 @@ func (p cloudPull) pull() PullRequest {
 	return out
 }
 
-// head finds the full hash of the newest commit.
+// head finds the full hash of the newest commit; empty where there is none, or where it was pushed to meanwhile.
 func (b *BitbucketCloud) head(ctx context.Context, row cloudPull) (string, error) {
 	short := row.Source.Commit.Hash
 	if commitPattern.MatchString(short) {
@@ -155,8 +157,8 @@ func (b *BitbucketCloud) head(ctx context.Context, row cloudPull) (string, error
 	if err != nil {
 		return "", err
 	}
-	if len(page.Values) == 0 || !strings.HasPrefix(page.Values[0].Hash, short) { // it was pushed to meanwhile: the next look tells
-		return "", &ProviderError{Class: Retry, Op: "find head of pull request (bitbucket)", Message: fmt.Sprintf("pull request %d moved", row.ID)}
+	if short == "" || len(page.Values) == 0 || !strings.HasPrefix(page.Values[0].Hash, short) {
+		return "", nil
 	}
 	b.full.put(key, page.Values[0].Hash)
 	return page.Values[0].Hash, nil

@@ -42,7 +42,7 @@ func newClient(kind string, cfg Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{kind: kind, cfg: cfg, http: &http.Client{Transport: transport, CheckRedirect: sameHost}, sign: bearer(cfg)}, nil
+	return &client{kind: kind, cfg: cfg, http: &http.Client{Transport: transport, CheckRedirect: sameHost, Timeout: callTimeout}, sign: bearer(cfg)}, nil
 }
 
 // bearer signs with HTTP basic authentication where a password is given, else with a bearer token.

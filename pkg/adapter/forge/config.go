@@ -124,8 +124,15 @@ func (cfg Config) transport(kind string) (http.RoundTripper, error) {
 	return &budgeted{next: base, host: cfg.Host, kind: kind, who: cfg.Credential.identity()}, nil
 }
 
-// sameHost keeps the credential on the server it was made for.
+// callTimeout bounds one call, whoever forgot to: a server that accepts and stays silent must hold nobody up.
+const callTimeout = 30 * time.Second
+
+// sameHost keeps the credential on the server it was made for. A write that would go on as a read, as browsers do after 301 and 302, would write nothing
+// and look like a success.
 func sameHost(req *http.Request, via []*http.Request) error {
+	if req.Method != via[0].Method {
+		return fmt.Errorf("server redirects to %s: set the final address", req.URL.Host+req.URL.Path)
+	}
 	if len(via) > 3 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return fmt.Errorf("server redirects to %s: set the final address", req.URL.Host)
 	}

@@ -111,17 +111,18 @@ func classOfHTTP(code int) Class {
 // defaultWait is used where a forge says "too many requests" without saying for how long (GitHub's documented minimum).
 const defaultWait = time.Minute
 
-// retryAfter reads the header Retry-After (RFC 9110 10.2.3): seconds or a date. 0 if it is absent, past or unreadable.
+// retryAfter reads the header Retry-After (RFC 9110 10.2.3): seconds or a date. 0 if it is absent, past or unreadable; never more than maxSilence, as a
+// number that somebody got wrong must not end all reports for years.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.Atoi(value); err == nil {
-		return max(0, time.Duration(seconds)*time.Second)
+		return time.Duration(min(max(0, seconds), int(maxSilence/time.Second))) * time.Second
 	}
 	date, err := http.ParseTime(value)
 	if err != nil {
 		return 0
 	}
-	return max(0, date.Sub(now))
+	return min(max(0, date.Sub(now)), maxSilence)
 }
 
 // httpFailure describes an answer that is not 2xx. A 503 with Retry-After is a request to wait, as a 429 is.

@@ -33,7 +33,7 @@ func NewGitea(cfg Config) (*Gitea, error) {
 		return nil, err
 	}
 	hide := redactor{cfg.Credential.Token, cfg.Credential.Password}
-	return &Gitea{cfg: cfg, http: &http.Client{Transport: transport, CheckRedirect: sameHost}, redact: hide}, nil
+	return &Gitea{cfg: cfg, http: &http.Client{Transport: transport, CheckRedirect: sameHost, Timeout: callTimeout}, redact: hide}, nil
 }
 
 // Capabilities of Gitea: a text column without a practical limit; descriptions keep the length that fits every forge.

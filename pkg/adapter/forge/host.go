@@ -64,7 +64,7 @@ type silence struct {
 	strikes int // refusals in a row
 }
 
-// maxSilence bounds the doubling of pauses that the server does not name.
+// maxSilence bounds pauses, those that the server names and those that double because it names none.
 const maxSilence = time.Hour
 
 // NewHost prepares a budget that is full.
@@ -202,7 +202,7 @@ func pauseOf(h http.Header, now time.Time) time.Duration {
 	for _, prefix := range []string{"X-", ""} {
 		reset, err := strconv.ParseInt(h.Get(prefix+"RateLimit-Reset"), 10, 64)
 		if err == nil && h.Get(prefix+"RateLimit-Remaining") == "0" {
-			return max(time.Second, time.Unix(reset, 0).Sub(now))
+			return min(max(time.Second, time.Unix(reset, 0).Sub(now)), maxSilence)
 		}
 	}
 	return 0

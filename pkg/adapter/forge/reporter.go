@@ -49,7 +49,8 @@ const (
 	// timed out, or one of the process that was killed before this one started.
 	verifyDelay = time.Minute
 	// keepEntries is how many settled statuses are remembered; a forgotten one costs one read when it is wanted again.
-	keepEntries = 512
+	// The reviewer wants those of a thousand open pull requests again and again.
+	keepEntries = 4096
 )
 
 func (o ReporterOptions) withDefaults() ReporterOptions {

@@ -33,12 +33,18 @@ func GatesOf(fleet *fleetv1.Fleet) []fleetv1.PromotionGate {
 	return fleet.Spec.Promotion.After
 }
 
-// minCommit is the shortest piece of a hash that a person may let through.
-const minCommit = 7
-
-// ByHand says that a person let the commit through: the annotation fleetwright.dev/promote holds its hash, or at least the
-// first seven digits of it.
+// ByHand says that a person let the commit through: the annotation fleetwright.dev/promote holds its hash. All of it, because the annotation may stay for
+// ever, and a later commit that begins with the same few digits is quickly made.
 func ByHand(fleet *fleetv1.Fleet, commit string) bool {
-	asked := strings.ToLower(strings.TrimSpace(fleet.Annotations[fleetv1.PromoteAnnotation]))
-	return len(asked) >= minCommit && strings.HasPrefix(commit, asked)
+	return commit != "" && asked(fleet) == commit
+}
+
+// ByHandInPart says that the annotation names the commit by its first digits, which lets nothing through.
+func ByHandInPart(fleet *fleetv1.Fleet, commit string) bool {
+	part := asked(fleet)
+	return part != "" && part != commit && strings.HasPrefix(commit, part)
+}
+
+func asked(fleet *fleetv1.Fleet) string {
+	return strings.ToLower(strings.TrimSpace(fleet.Annotations[fleetv1.PromoteAnnotation]))
 }

@@ -134,6 +134,7 @@ func TestDeliveryReport_WH15_GitLabsSignatureHoldsATime(t *testing.T) {
 	}
 	require.NoError(t, verify(standard(key, "m1", now, data), token))
 	require.NoError(t, verify(standard([]byte(secret), "m1", now, data), []byte(secret)), "a token that is no whsec_ is the key itself")
+	require.Error(t, verify(standard(nil, "m1", now, data), []byte("whsec_")), "a token that was cut off is no empty key, which everybody has")
 	for age, good := range map[time.Duration]bool{
 		4 * time.Minute: true, -4 * time.Minute: true, 6 * time.Minute: false, 10 * time.Minute: false, -6 * time.Minute: false, 1 << 60: false,
 	} {

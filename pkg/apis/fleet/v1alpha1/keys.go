@@ -57,8 +57,7 @@ const (
 	PruneDisabled = "disabled"
 	// RequestedAtAnnotation on a Fleet asks for a reconciliation, as Flux users expect.
 	RequestedAtAnnotation = meta.ReconcileRequestAnnotation
-	// PromoteAnnotation on a Fleet lets one commit through that spec.promotion holds back. The value is its hash, or at least the
-	// first seven digits of it.
+	// PromoteAnnotation on a Fleet lets one commit through that spec.promotion holds back. The value is its whole hash.
 	PromoteAnnotation = Group + "/promote"
 	// PushedAtAnnotation on a Fleet says that its repository has something new, perhaps. The value is a token, a time say.
 	// Unlike RequestedAtAnnotation it starts no build of a revision that is known, and is not echoed.
