@@ -18,14 +18,15 @@ import (
 // pullSource reads commits of pull requests.
 type pullSource struct{ source }
 
-// FetchCommit transfers one commit. A signature is not demanded: what is not signed is planned, and the plan says so.
+// FetchCommit transfers one commit. A signature is not demanded: what is not signed is planned, and the plan says so. Nor do
+// credentials open submodules: whoever opens a pull request would choose what is read with them, and see it in the plan.
 func (s pullSource) FetchCommit(ctx context.Context, fleet *fleetv1.Fleet, commit, ref string) (reconciler.ListedTree, error) {
 	from, err := s.of(ctx, fleet)
 	if err != nil {
 		return nil, err
 	}
 	demanded := from.Verify
-	from.Verify = nil
+	from.Verify, from.AnonymousSubmodules = nil, true
 	tree, err := git.FetchAt(ctx, from.Source, ref, commit)
 	if err != nil {
 		return nil, from.failure(err)

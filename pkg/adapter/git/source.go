@@ -24,6 +24,9 @@ type Source struct {
 	Proxy Proxy
 	// RecurseSubmodules reads submodules into the tree, if they are on the same server.
 	RecurseSubmodules bool
+	// AnonymousSubmodules asks for them without credentials: who wrote a commit that nobody has merged chooses which repositories
+	// are read, and may not be one who may read them.
+	AnonymousSubmodules bool
 	// Timeout of Resolve and of Fetch. Default DefaultTimeout.
 	Timeout time.Duration
 	// Limits of a fetch and of its tree. Zero fields take the defaults.

@@ -108,6 +108,9 @@ func (g *grafter) add(ctx context.Context, s site, at string, m *config.Submodul
 	}
 	source := g.source
 	source.URL, source.Ref, source.Verify, source.AllowLocal = address, Ref{Name: name, Commit: commit}, nil, false
+	if source.AnonymousSubmodules {
+		source.Auth = Auth{ca: source.Auth.ca}
+	}
 	e, err := parseURL(source)
 	if err != nil {
 		return err

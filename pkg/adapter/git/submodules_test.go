@@ -96,6 +96,27 @@ func TestDeliveryReport_GF15_SubmoduleOnAnotherHostIsNotAsked(t *testing.T) {
 	require.Empty(t, elsewhere.Requests())
 }
 
+// TestSubmodulesOfAPullRequestGetNoCredentials: who opens it must not read other private repositories through it.
+func TestSubmodulesOfAPullRequestGetNoCredentials(t *testing.T) {
+	server, _ := repository(t, gitserver.Options{Username: "robot", Password: password})
+	private := newRepo(t, server, "private", gitserver.Change{Files: map[string]string{"secret.yaml": "s3cret"}})
+	withModule(t, server, private, "../private.git")
+	url := server.URL("fleet")
+	source := git.Source{URL: url, AllowInsecureHTTP: true, RecurseSubmodules: true, AnonymousSubmodules: true,
+		Auth: secret(t, url, map[string]string{"username": "robot", "password": password})}
+	head, err := server.Git("fleet", "rev-parse", "main")
+	require.NoError(t, err)
+	_, err = git.FetchAt(t.Context(), source, "refs/heads/main", head)
+	requireFailure(t, err, git.ReasonAuthenticationFailed,
+		"submodule vendor/lib: "+server.URL("private")+" asks for credentials and none are given; name a Secret in secretRef")
+	for _, request := range server.Requests() {
+		require.False(t, request.Authorization && strings.Contains(request.Path, "private"), request)
+	}
+	source.AnonymousSubmodules = false
+	_, err = git.FetchAt(t.Context(), source, "refs/heads/main", head)
+	require.NoError(t, err)
+}
+
 func TestSubmodulesThatAreRefused(t *testing.T) {
 	server, commit := repository(t, gitserver.Options{})
 	noise := make([]byte, 600<<10)
