@@ -75,6 +75,14 @@ type Audit struct {
 	// watched are the users of NeverRefused, refusals what they may not do and asked for; Forget does not drop them.
 	watched  map[string]bool
 	refusals []AuditEvent
+	excused  []Match
+}
+
+// Excuse lets requests be refused on purpose: they are no Refusals.
+func (a *Audit) Excuse(m Match) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.excused = append(a.excused, m)
 }
 
 // NeverRefused makes requests of a user that RBAC refuses count as refusals, see Refusals. Call it before the user's first request.
@@ -92,7 +100,9 @@ func (a *Audit) Refusals() ([]AuditEvent, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := a.read()
-	return slices.Clone(a.refusals), err
+	return slices.DeleteFunc(slices.Clone(a.refusals), func(e AuditEvent) bool {
+		return slices.ContainsFunc(a.excused, func(m Match) bool { return m.matches(e) })
+	}), err
 }
 
 // Events are the matching requests that are in the log so far, in the order in which they were finished. A request is
