@@ -142,8 +142,9 @@ type Source struct {
 	// +optional
 	Ref *GitRef `json:"ref,omitempty"`
 
-	// SecretRef names a Secret of this namespace with Flux's keys: username and password, bearerToken, identity,
-	// identity.pub, known_hosts, ca.crt. Set by people. Default none: no authentication.
+	// SecretRef names a Secret of this namespace with Flux's keys: username and password, bearerToken, those of a GitHub App
+	// (githubAppID, githubAppInstallationID, githubAppPrivateKey, githubAppBaseURL), tls.crt and tls.key, ca.crt; for ssh
+	// identity, password (its passphrase) and known_hosts. Set by people. Default none: no authentication.
 	// +optional
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
 
