@@ -40,6 +40,8 @@ type pullReview struct {
 	// made says what the plan was made from, and when.
 	made   reviewKey
 	madeAt time.Time
+	// took is how long it took: what takes long is not done anew for every change of the cluster.
+	took time.Duration
 	// triedAt is when the last attempt began, whatever came of it.
 	triedAt time.Time
 	// review is what is to be said, published that it is.

@@ -98,7 +98,7 @@ func (r *Review) stale(m *pullReview, key reviewKey, now time.Time) bool {
 	switch {
 	case m.madeAt.IsZero(), was != key, m.review.Trouble != "":
 		return true
-	case cluster && age >= cmp.Or(r.ClusterEvery, DefaultClusterEvery):
+	case cluster && age >= max(cmp.Or(r.ClusterEvery, DefaultClusterEvery), 4*m.took):
 		return true
 	}
 	return age >= cmp.Or(r.Refresh, DefaultRefresh)
@@ -139,8 +139,9 @@ func (r *Review) failed(ctx context.Context, p *reviewPass, c *change, err error
 
 // done notes that there is something to say.
 func (r *Review) done(c *change, result string) {
-	c.memory.made, c.memory.madeAt, c.memory.published = c.key, r.Now(), false
-	r.Metrics.review(result, r.Now().Sub(c.began))
+	now := r.Now()
+	c.memory.made, c.memory.madeAt, c.memory.took, c.memory.published = c.key, now, now.Sub(c.began), false
+	r.Metrics.review(result, c.memory.took)
 }
 
 // build fetches, merges and builds.
