@@ -17,9 +17,9 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/core/simulate"
 )
 
-// maxPairs bounds how many pairs of a node and a NodeWright are planned for, of both states together: a pull request must not exhaust the memory
-// of who plans it. It is 100 NodeWrights on 10 000 nodes.
-const maxPairs = 2_000_000
+// maxPairs bounds how many pairs of a node and a package of a NodeWright are planned for, of both states together: a pull request must not exhaust
+// the memory of who plans it. It is 100 NodeWrights of four packages on 10 000 nodes.
+const maxPairs = 8_000_000
 
 // change is one pull request that is to be planned, and what is known of it so far.
 type change struct {
@@ -290,10 +290,15 @@ func (c *change) note(text string) {
 }
 
 func tooMany(in preview.Input) error {
-	objects := func(o simulate.Objects) int { return len(o.NodeWrights) }
-	if pairs := len(in.Nodes) * (objects(in.Base) + objects(in.Head)); pairs > maxPairs {
+	packages := func(o simulate.Objects) (n int) {
+		for _, nw := range o.NodeWrights {
+			n += max(1, len(nw.Spec.Packages))
+		}
+		return n
+	}
+	if pairs := len(in.Nodes) * (packages(in.Base) + packages(in.Head)); pairs > maxPairs {
 		return &report.Failure{Reason: report.ReasonUnsupported, Stalled: true, Message: fmt.Sprintf(
-			"too large to plan: %d NodeWrights on %d nodes are too many (allowed: %d pairs, old and new)", objects(in.Head), len(in.Nodes), maxPairs)}
+			"too large to plan: %d packages of NodeWrights on %d nodes are too many (allowed: %d pairs, old and new)", packages(in.Head), len(in.Nodes), maxPairs)}
 	}
 	return nil
 }
