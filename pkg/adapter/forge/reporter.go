@@ -295,7 +295,7 @@ func (r *Reporter) do(ctx context.Context, s *step) {
 		err = s.provider.SetStatus(call, s.value)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		r.note(func(time.Time) bool { s.entry.lostSight(); return false })
+		r.note(func(now time.Time) bool { s.entry.lostSight(now); return false })
 		return
 	}
 	if r.note(func(now time.Time) bool { return r.outcome(s, found, err, now) }) {
@@ -327,12 +327,10 @@ func (r *Reporter) outcome(s *step, found Status, err error, now time.Time) bool
 	if err != nil && ClassOf(err) != AlreadyThere {
 		return r.failed(e, err, now)
 	}
+	e.doubt(r.started)
 	if s.read {
-		e.seen(found)
+		e.seen(found, now)
 		return false
-	}
-	if now.Sub(r.started) < verifyDelay {
-		e.doubt = true
 	}
 	e.posted(s.value, now)
 	return true
@@ -352,7 +350,7 @@ func (r *Reporter) failed(e *entry, err error, now time.Time) bool {
 	case class == UnknownCommit:
 		e.notBefore = now.Add(r.backoff(e.failures))
 	default:
-		e.lostSight()
+		e.lostSight(now)
 		e.notBefore = now.Add(r.backoff(e.failures))
 	}
 	var perr *ProviderError

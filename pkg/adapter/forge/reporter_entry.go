@@ -17,7 +17,7 @@ type entry struct {
 	failures  int       // in a row
 	failure   string    // text of the last one that was observed
 
-	doubt    bool      // an earlier call may still take effect on the server
+	doubtful time.Time // until then an earlier call may still take effect on the server
 	verifyAt time.Time // when to read back; zero: not needed
 }
 
@@ -71,26 +71,34 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// seen notes what the forge shows. A doubtful call whose status is there has arrived, so nothing can follow it.
-func (e *entry) seen(found Status) {
+// seen notes what the forge shows. While a call is in doubt, what is there may be overtaken: it is read once more afterwards.
+func (e *entry) seen(found Status, now time.Time) {
 	e.known, e.have, e.verifyAt = true, found, time.Time{}
+	if now.Before(e.doubtful) {
+		e.verifyAt = e.doubtful
+	}
 	if !e.differs() {
-		e.doubt = false
 		e.release()
 	}
 }
 
-// posted notes a successful post. After a doubtful call it is read back later, in case the older one arrives behind it.
+// posted notes a successful post. Behind a doubtful call it is read back later, in case the older one arrives after it.
 func (e *entry) posted(s Status, now time.Time) {
 	e.known, e.have, e.postedAt = true, s, now
-	if e.doubt {
-		e.doubt, e.verifyAt = false, now.Add(verifyDelay)
+	if now.Before(e.doubtful) {
+		e.verifyAt = now.Add(verifyDelay)
 	}
 	e.release()
 }
 
+// doubt says that a call which was made before now may take effect until some time later.
+func (e *entry) doubt(now time.Time) { e.doubtful = latest(e.doubtful, now.Add(verifyDelay)) }
+
 // lostSight notes a call with an unknown effect: the forge must be read before the next post.
-func (e *entry) lostSight() { e.known, e.doubt = false, true }
+func (e *entry) lostSight(now time.Time) {
+	e.known = false
+	e.doubt(now)
+}
 
 // newFailure says whether the text differs from the last failure that was observed, and remembers it.
 func (e *entry) newFailure(text string) bool {

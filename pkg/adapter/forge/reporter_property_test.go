@@ -57,7 +57,7 @@ func TestReporterTellsOneEndWhateverHappens(t *testing.T) {
 }
 
 func oneHistory(t *testing.T, random *rand.Rand) {
-	trouble := &adversity{random: random}
+	trouble := &adversity{random: rand.New(rand.NewPCG(random.Uint64(), 1))} // of its own: it is asked from the Reporter's goroutine
 	f := &memoryForge{answer: trouble.answer, fixed: random.IntN(2) == 0}
 	f.slow = func(Status) time.Duration {
 		late := time.Duration(0)
