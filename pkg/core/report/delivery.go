@@ -168,10 +168,16 @@ func (d Delivery) CommitStatuses() []CommitStatus {
 	if applied != "" && applied != attempted {
 		out = append(out, d.appliedStatus(applied))
 	}
-	if attempted != "" {
+	if attempted != "" && !d.withoutVerdict(applied, attempted) {
 		out = append(out, d.attemptedStatus(applied, attempted))
 	}
 	return out
+}
+
+// withoutVerdict says that the last look ended before the attempted commit was judged again, as the server could not be reached, say:
+// what the commit shows stays. A failure must not become pending with the next outage.
+func (d Delivery) withoutVerdict(applied, attempted string) bool {
+	return applied != attempted && d.Failure != nil && d.Failure.Revision != d.Attempted && d.Waiting == ""
 }
 
 func (d Delivery) attemptedStatus(applied, attempted string) CommitStatus {

@@ -164,6 +164,9 @@ func Unsupported(spec fleetv1.FleetSpec) *Failure {
 		if !CanWrite(c.Provider) {
 			fields = append(fields, fmt.Sprintf("spec.checks.provider %s (allowed: %s)", c.Provider, Providers()))
 		}
+		if strings.HasSuffix(c.Context, PlanSuffix) { // another Fleet's plans may be written under it
+			fields = append(fields, fmt.Sprintf("spec.checks.context %q (it must not end in %s, as the contexts of plans do)", c.Context, PlanSuffix))
+		}
 	}
 	if len(fields) == 0 {
 		return nil

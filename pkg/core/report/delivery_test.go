@@ -71,6 +71,9 @@ func TestReports(t *testing.T) {
 		"an outage says nothing about a commit": {report.Delivery{Attempted: revA, Applied: revA, Failure: failed(false, ""), NodeWrights: []report.NodeWrightView{view("gpu", true, "4/4")}},
 			[]string{"Ready=False SomeReason: some sentence", "Reconciling=True ProgressingWithRetry: some sentence"},
 			[]report.CommitStatus{{commitA, "success", "4/4 nodes complete"}}},
+		"an outage leaves a commit's failure as it is": {report.Delivery{Attempted: revB, Applied: revA, Failure: failed(false, ""), NodeWrights: []report.NodeWrightView{view("gpu", true, "4/4")}},
+			[]string{"Ready=False SomeReason: some sentence", "Reconciling=True ProgressingWithRetry: some sentence"},
+			[]report.CommitStatus{{commitA, "success", "4/4 nodes complete"}}},
 		"a fetch that fails": {report.Delivery{Attempted: revB, Applied: revA, Failure: failed(false, revB), NodeWrights: []report.NodeWrightView{view("gpu", true, "4/4")}},
 			[]string{"Ready=False SomeReason: some sentence", "Reconciling=True ProgressingWithRetry: some sentence"},
 			[]report.CommitStatus{{commitA, "success", "4/4 nodes complete"}, {commitB, "error", "some sentence"}}},
@@ -191,6 +194,8 @@ func TestUnsupported(t *testing.T) {
 	}
 	require.Equal(t, "this release does not support spec.checks.provider gogs (allowed: "+report.Providers()+"); "+
 		"nothing is fetched or applied until it is removed", report.Unsupported(spec).Message)
+	named := report.Unsupported(fleetv1.FleetSpec{Checks: &fleetv1.Checks{Provider: "gitea", Context: "fleetwright/a/plan"}})
+	require.Contains(t, named.Message, `spec.checks.context "fleetwright/a/plan" (it must not end in /plan, as the contexts of plans do)`)
 }
 
 func TestInventory(t *testing.T) {
