@@ -30,7 +30,6 @@ type reviewWorld struct {
 	shows      map[string]report.CommitStatus
 	unreadable map[string]error
 	fetched    []string
-	inMemory   int
 	clock      time.Time
 	loop       *reconciler.Review
 }
