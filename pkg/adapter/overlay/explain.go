@@ -29,13 +29,24 @@ func (s *scan) explain(err error) finding.Finding {
 	if m := registeredTwice.FindStringSubmatch(err.Error()); m != nil {
 		return s.declaredTwice(resid.FromString(m[1]))
 	}
+	if message == emptyKustomization && !strings.Contains(err.Error(), "accumulating") { // the overlay's own, not a base's
+		return s.yieldsNothing()
+	}
 	if p, ok := s.operation(message); ok {
 		return problem(codePatchFailed, p, "the patch does not apply: %s", message)
 	}
 	return s.atRoot(codeBuildFailed, cannotBuild+message, "")
 }
 
-const cannotBuild = "kustomize cannot build the overlay: "
+const (
+	cannotBuild = "kustomize cannot build the overlay: "
+	// emptyKustomization is what kustomize says of a file without a field that it acts on.
+	emptyKustomization = "kustomization.yaml is empty"
+)
+
+func (s *scan) yieldsNothing() finding.Finding {
+	return s.atRoot(codeEmptyBuild, "the overlay yields no object", "at least one; to take everything away, set prune and delete the Fleet")
+}
 
 // crashed is the finding of a build that panicked.
 func crashed(dir string, crash any) finding.Finding {

@@ -93,7 +93,7 @@ func (s *scan) buildObjects() []Object {
 		return nil
 	}
 	if len(built) == 0 && !s.failed() {
-		s.report(s.atRoot(codeEmptyBuild, "the overlay yields no object", "at least one; to take everything away, set prune and delete the Fleet"))
+		s.report(s.yieldsNothing())
 	}
 	var objects []Object
 	for _, node := range built {

@@ -46,21 +46,19 @@ type Row struct {
 
 // Pull is a pull request.
 type Pull struct {
-	Number                  int64
-	Title, Head, Branch     string
-	Base, BaseHead          string
-	MergeBase               string
-	Fork, Closed            bool
-	Labels                  []string
-	iterations              []string
-	description, targetRepo string
+	Number              int64
+	Title, Head, Branch string
+	Base, BaseHead      string
+	MergeBase           string
+	Fork, Closed        bool
+	Labels              []string
+	iterations          []string
 }
 
 type comment struct {
 	id, pull   int64
 	user, body string
 	version    int
-	app        bool
 }
 
 // Server is one forge with one repository.
