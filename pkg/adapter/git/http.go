@@ -1,8 +1,10 @@
 package git
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -19,6 +21,7 @@ func (r *remote) openHTTP() (session, error) {
 	if err != nil {
 		return nil, err
 	}
+	base.TLSClientConfig.GetClientCertificate = r.certificate
 	client := githttp.NewClientWithOptions(&http.Client{Transport: &meteredTransport{remote: r, next: base}},
 		&githttp.ClientOptions{RedirectPolicy: githttp.FollowInitialRedirects})
 	s, err := client.NewUploadPackSession(r.httpEndpoint(), r.httpAuth())
@@ -106,14 +109,42 @@ func (t *meteredTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	trace.GotConn = func(httptrace.GotConnInfo) { t.remote.enter(task(req)) }
 	res, err := t.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
-		return nil, err
+		return nil, t.remote.withoutAnswer(err)
 	}
+	t.remote.certificateAsked.Store(false)              // it does without
 	if res.StatusCode == http.StatusProxyAuthRequired { // of a plain request; a CONNECT is answered to refusedByProxy
 		_ = res.Body.Close()
 		return nil, errProxyAuth
 	}
 	res.Body = &meteredBody{Reader: t.remote.meter.wrap(res.Body), Closer: res.Body}
 	return res, nil
+}
+
+// What a server that asked for a client certificate means when it ends the connection.
+var (
+	errNoCertificate      = errors.New("tls: certificate required")
+	errCertificateRefused = errors.New("remote error: tls: bad certificate")
+)
+
+// withoutAnswer words what became of a request. A server that wants another certificate, or any, says so in an alert after the
+// handshake: the connection may be gone before it is read.
+func (r *remote) withoutAnswer(err error) error {
+	switch {
+	case !r.certificateAsked.Load(), isTimeout(err), errors.Is(err, context.Canceled):
+		return err
+	case r.source.Auth.client == nil:
+		return errors.Join(errNoCertificate, err)
+	}
+	return errors.Join(errCertificateRefused, err)
+}
+
+// certificate answers a server that asks for one; an empty one is none.
+func (r *remote) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	r.certificateAsked.Store(true)
+	if client := r.source.Auth.client; client != nil {
+		return client, nil
+	}
+	return &tls.Certificate{}, nil
 }
 
 // dialTrace notes how far a connection is.

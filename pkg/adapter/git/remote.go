@@ -26,6 +26,8 @@ type remote struct {
 	meter        *meter
 	hostKeyTypes []string
 	doing        atomic.Value // string: what is being done, for errors
+	// certificateAsked says that the server asked for a client certificate, and has not answered a request since.
+	certificateAsked atomic.Bool
 }
 
 func newRemote(source Source, e endpoint) *remote {

@@ -23,7 +23,8 @@ import (
 	"github.com/fleetwright/fleetwright/pkg/adapter/sandbox"
 )
 
-var limits = sandbox.Limits{Memory: 256 << 20, CPU: time.Second}
+// limits leave time to fill the memory on a slow machine.
+var limits = sandbox.Limits{Memory: 256 << 20, CPU: 3 * time.Second}
 
 // TestMain is also the confined process.
 func TestMain(m *testing.M) {
