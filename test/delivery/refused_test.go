@@ -125,8 +125,8 @@ func TestBadSources(t *testing.T) {
 			f.Spec.Source.URL, f.Spec.Source.SecretRef.Name = w.git.SSHURL("fleet"), "ssh-stranger"
 		}},
 		{"unreachable", "Unreachable", "", false, func(f *fleetv1.Fleet) { f.Spec.Source.URL = "http://127.0.0.1:1/fleet.git" }},
-		{"promotion", "UnsupportedSpec", "spec.promotion", true, func(f *fleetv1.Fleet) {
-			f.Spec.Promotion = &fleetv1.Promotion{After: []fleetv1.PromotionGate{{Context: "fleetwright/canary"}}}
+		{"promotion", "PromotionRefused", "spec.promotion", true, func(f *fleetv1.Fleet) {
+			f.Spec.Promotion = &fleetv1.Promotion{After: []fleetv1.PromotionGate{{Context: "fleetwright/fleetwright/promotion"}}} // its own
 		}},
 		{"verify-no-secret", "InvalidSecret", "Secret fleetwright/keys does not exist", false, func(f *fleetv1.Fleet) {
 			f.Spec.Source.Verify = &fleetv1.Verification{Mode: fleetv1.VerifyHEAD, SecretRef: meta.LocalObjectReference{Name: "keys"}}
