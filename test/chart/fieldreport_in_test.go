@@ -31,10 +31,13 @@ var everything = map[string]any{
 // TestFieldReport_IN01_NoCABundleToLose: no webhook and no conversion calls a server of ours, so there is no certificate
 // that an upgrade could empty. What has to be refused is refused by schemas and admission policies inside the API server.
 func TestFieldReport_IN01_NoCABundleToLose(t *testing.T) {
-	for name, values := range map[string]map[string]any{"by default": nil, "with everything": everything} {
+	for name, tc := range map[string]struct {
+		values   map[string]any
+		policies int // for state, and for labels of ownership; for images too where there is a list
+	}{"by default": {nil, 2}, "with everything": {everything, 3}} {
 		t.Run(name, func(t *testing.T) {
 			policies := 0
-			for key, object := range render(t, values) {
+			for key, object := range render(t, tc.values) {
 				require.NotContains(t, object.GetKind(), "Webhook", key)
 				require.NotEqual(t, "APIService", object.GetKind(), key)
 				text, err := object.MarshalJSON()
@@ -44,7 +47,7 @@ func TestFieldReport_IN01_NoCABundleToLose(t *testing.T) {
 					policies++
 				}
 			}
-			require.Equal(t, 1, policies)
+			require.Equal(t, tc.policies, policies)
 		})
 	}
 	all, err := crds.All()
@@ -98,7 +101,7 @@ func TestFieldReport_IN08_PullSecretsOnlyWhereConfigured(t *testing.T) {
 	for _, object := range render(t, everything) {
 		configured += len(secretsOf(object))
 	}
-	require.Equal(t, 3, configured, "the reconciler, executions and interrupts")
+	require.Equal(t, 4, configured, "the reconciler, the reviewer, executions and interrupts")
 
 	notes, err := chart.Notes(t.Context(), installed(t), namespace, map[string]any{"imagePullSecrets": []any{"registry"}})
 	require.NoError(t, err)
