@@ -76,8 +76,12 @@ e2e: build ## Play the whole product on two real nodes (Linux and root; says whi
 	go run ./test/images -out bin/images -tag e2e agent
 	FLEETWRIGHT_E2E_BIN=$(CURDIR)/bin FLEETWRIGHT_E2E_REQUIRE=$(REQUIRE) go test -count=1 -v -timeout 40m ./test/e2e
 
+.PHONY: gitea
+gitea: ## Build the Gitea of test-forge and playground into its cache, and print where
+	go run ./test/forge/buildgitea
+
 .PHONY: test-forge
-test-forge: build control-plane ## Run the tests against a real Gitea (built once, about 12 CPU minutes; needs a C compiler)
+test-forge: build control-plane gitea ## Run the tests against a real Gitea (built once, about 12 CPU minutes; needs a C compiler)
 	$(GO_TEST) -timeout 30m ./test/forge/... ./test/playground/...
 
 .PHONY: histories
