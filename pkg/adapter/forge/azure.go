@@ -2,7 +2,6 @@ package forge
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -20,10 +19,6 @@ const azureVersion = "7.1"
 // NewAzureDevOps prepares a provider and calls nobody. Config.URL is the organisation or collection: https://dev.azure.com/acme;
 // Config.Owner is the project.
 func NewAzureDevOps(cfg Config) (*AzureDevOps, error) {
-	cfg, err := cfg.check("azuredevops")
-	if err != nil {
-		return nil, err
-	}
 	api, err := newClient("azuredevops", cfg)
 	if err != nil {
 		return nil, err
@@ -53,11 +48,7 @@ func (c *client) explainAzure(perr *ProviderError, _ *http.Response) {
 	case http.StatusForbidden:
 		perr.Message = "the token may not do this (needed: Code (status), for plans also Code (read) and Pull Request Threads): " + perr.answer
 	case http.StatusNotFound:
-		if strings.Contains(strings.ToLower(perr.answer), "commit") {
-			perr.Class = UnknownCommit
-			return
-		}
-		perr.Message = fmt.Sprintf("repository %s/%s not found, or the token may not see it: %s", c.cfg.Owner, c.cfg.Repository, perr.answer)
+		c.notFound(perr)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -27,19 +26,21 @@ const (
 
 // NewBitbucketCloud prepares a provider and calls nobody. Config.URL is the API: https://api.bitbucket.org/2.0.
 func NewBitbucketCloud(cfg Config) (*BitbucketCloud, error) {
-	cfg, err := cfg.check("bitbucket")
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Web == "" {
-		return nil, permanent("prepare bitbucket client", "no web address")
-	}
-	api, err := newClient("bitbucket", cfg)
+	api, err := newBitbucketClient(cfg)
 	if err != nil {
 		return nil, err
 	}
 	api.explain = api.explainBitbucket
 	return &BitbucketCloud{api: api}, nil
+}
+
+// newBitbucketClient is for both kinds of server, which demand a link with each status.
+func newBitbucketClient(cfg Config) (*client, error) {
+	api, err := newClient("bitbucket", cfg)
+	if err == nil && cfg.Web == "" {
+		return nil, permanent("prepare bitbucket client", "no web address")
+	}
+	return api, err
 }
 
 // explainBitbucket knows what Bitbucket Cloud means by its codes.
@@ -51,11 +52,7 @@ func (c *client) explainBitbucket(perr *ProviderError, _ *http.Response) {
 	case http.StatusForbidden:
 		perr.Message = "the token may not do this (needed: write access to repositories and pull requests): " + perr.answer
 	case http.StatusNotFound:
-		if strings.Contains(strings.ToLower(perr.answer), "commit") {
-			perr.Class = UnknownCommit
-			return
-		}
-		perr.Message = fmt.Sprintf("repository %s/%s not found, or the token may not see it", c.cfg.Owner, c.cfg.Repository)
+		c.notFound(perr)
 	}
 }
 

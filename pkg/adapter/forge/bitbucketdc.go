@@ -2,7 +2,6 @@ package forge
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,14 +15,7 @@ type BitbucketDataCenter struct{ api *client }
 
 // NewBitbucketDataCenter prepares a provider and calls nobody. Config.URL is the server, with its context path.
 func NewBitbucketDataCenter(cfg Config) (*BitbucketDataCenter, error) {
-	cfg, err := cfg.check("bitbucket")
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Web == "" {
-		return nil, permanent("prepare bitbucket client", "no web address")
-	}
-	api, err := newClient("bitbucket", cfg)
+	api, err := newBitbucketClient(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +34,7 @@ func (c *client) explainDataCenter(perr *ProviderError, _ *http.Response) {
 	case http.StatusForbidden:
 		perr.Message = "the token may not do this (needed: repository write): " + perr.answer
 	case http.StatusNotFound:
-		if strings.Contains(strings.ToLower(perr.answer), "commit") {
-			perr.Class = UnknownCommit
-			return
-		}
-		perr.Message = fmt.Sprintf("repository %s/%s not found, or the token may not see it: %s", c.cfg.Owner, c.cfg.Repository, perr.answer)
+		c.notFound(perr)
 	}
 }
 

@@ -38,6 +38,10 @@ type request struct {
 }
 
 func newClient(kind string, cfg Config) (*client, error) {
+	cfg, err := cfg.check(kind)
+	if err != nil {
+		return nil, err
+	}
 	transport, err := cfg.transport(kind)
 	if err != nil {
 		return nil, err
@@ -54,6 +58,15 @@ func bearer(cfg Config) func(*http.Request, string) {
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+}
+
+// notFound tells a commit that the forge does not have from a repository that it does not show.
+func (c *client) notFound(perr *ProviderError) {
+	if strings.Contains(strings.ToLower(perr.answer), "commit") {
+		perr.Class = UnknownCommit
+		return
+	}
+	perr.Message = fmt.Sprintf("repository %s/%s not found, or the token may not see it: %s", c.cfg.Owner, c.cfg.Repository, perr.answer)
 }
 
 // basicForm is how name and password are sent; a server may echo it.

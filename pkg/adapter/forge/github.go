@@ -25,10 +25,6 @@ const (
 
 // NewGitHub prepares a provider and calls nobody. Config.URL is the API: https://api.github.com or https://HOST/api/v3.
 func NewGitHub(cfg Config) (*GitHub, error) {
-	cfg, err := cfg.check("github")
-	if err != nil {
-		return nil, err
-	}
 	api, err := newClient("github", cfg)
 	if err != nil {
 		return nil, err

@@ -35,10 +35,6 @@ const (
 
 // NewGitLab prepares a provider and calls nobody. Config.URL is the API: https://HOST/api/v4.
 func NewGitLab(cfg Config) (*GitLab, error) {
-	cfg, err := cfg.check("gitlab")
-	if err != nil {
-		return nil, err
-	}
 	api, err := newClient("gitlab", cfg)
 	if err != nil {
 		return nil, err
