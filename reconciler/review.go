@@ -308,21 +308,24 @@ func (r *Review) publishPull(ctx context.Context, p *reviewPass, pull review.Pul
 	return nil
 }
 
+// comment asks the forge no more often than plans are refreshed, unless there is something else to say: of many pull requests each
+// change of the cluster makes new plans that say the same.
 func (r *Review) comment(ctx context.Context, p *reviewPass, pull review.Pull) error {
-	text := p.memory.pull(pull.Number).review.Comment(p.forge.CommentLimit())
-	if text == "" {
+	m := p.memory.pull(pull.Number)
+	text := m.review.Comment(p.forge.CommentLimit())
+	mark, _ := review.MarkOf(text)
+	if text == "" || mark == m.commented && p.now.Sub(m.commentedAt) < cmp.Or(r.Refresh, DefaultRefresh) {
 		return nil
 	}
 	own, err := p.forge.Comments(ctx, pull.Number)
 	if err != nil {
 		return fmt.Errorf("read comments: %w", err)
 	}
-	edits := review.Sync(own, report.ContextOf(p.fleet), []string{text})
-	if edits.None() {
-		return nil
+	if edits := review.Sync(own, report.ContextOf(p.fleet), []string{text}); !edits.None() {
+		if err := p.forge.Edit(ctx, pull.Number, edits); err != nil {
+			return fmt.Errorf("write comment: %w", err)
+		}
 	}
-	if err := p.forge.Edit(ctx, pull.Number, edits); err != nil {
-		return fmt.Errorf("write comment: %w", err)
-	}
+	m.commented, m.commentedAt = mark, p.now
 	return nil
 }

@@ -47,6 +47,9 @@ type pullReview struct {
 	// review is what is to be said, published that it is.
 	review    report.Review
 	published bool
+	// commented is the mark of the comment that the forge was last known to show, and when that was.
+	commented   review.Mark
+	commentedAt time.Time
 	// annotated is a digest of the findings that are shown at lines.
 	annotated string
 }

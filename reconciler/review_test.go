@@ -30,6 +30,9 @@ type reviewWorld struct {
 	shows      map[string]report.CommitStatus
 	unreadable map[string]error
 	fetched    []string
+	cluster    string
+	comments   []review.Comment
+	reads      int
 	clock      time.Time
 	loop       *reconciler.Review
 }
@@ -81,13 +84,21 @@ func (w *reviewWorld) Want(_ context.Context, all []report.CommitStatus) error {
 	}
 	return nil
 }
-func (w *reviewWorld) Comments(context.Context, int64) ([]review.Comment, error)      { return nil, nil }
-func (w *reviewWorld) Edit(context.Context, int64, review.Edits) error                { return nil }
+func (w *reviewWorld) Comments(context.Context, int64) ([]review.Comment, error) {
+	w.reads++
+	return w.comments, nil
+}
+func (w *reviewWorld) Edit(_ context.Context, _ int64, edits review.Edits) error {
+	for _, body := range edits.Add {
+		w.comments = append(w.comments, review.Comment{ID: "1", Body: body})
+	}
+	return nil
+}
 func (w *reviewWorld) CommentLimit() int                                              { return 60_000 }
 func (w *reviewWorld) Annotate(context.Context, review.Pull, []finding.Finding) error { return nil }
 func (w *reviewWorld) AddPods(context.Context, *preview.Input, []string) error        { return nil }
 func (w *reviewWorld) Look(context.Context, *fleetv1.Fleet) (preview.Input, string, error) {
-	return preview.Input{}, "", nil
+	return preview.Input{}, w.cluster, nil
 }
 
 func (w *reviewWorld) Resolve(context.Context, *fleetv1.Fleet) (reconciler.Revision, error) {
@@ -143,6 +154,25 @@ func TestASecondPullRequestOfACommitTakesNothingAway(t *testing.T) {
 	w.pulls = []review.Pull{fork(3, "a"), fork(5, "a", fleetv1.ForkLabel), fork(7, "a")}
 	w.look(t)
 	require.Equal(t, report.CommitSuccess, w.shows["a"].State)
+}
+
+// TestCommentsThatSayTheSameAreNotReadForEachPlan: changes of the cluster make new plans; the forge is asked when they say something
+// else, and once an hour, which also brings back a comment that somebody deleted.
+func TestCommentsThatSayTheSameAreNotReadForEachPlan(t *testing.T) {
+	w := newReviewWorld(t, review.Pull{Number: 2, Head: "b"})
+	w.fleet.Spec.Checks.PullRequests.Comment = true
+	w.look(t)
+	require.Len(t, w.comments, 1)
+	before := w.reads
+	for i := range 5 {
+		w.cluster, w.clock = fmt.Sprint(i), w.clock.Add(reconciler.DefaultClusterEvery)
+		w.look(t)
+		require.NotEmpty(t, w.fetched, "there is a new plan")
+	}
+	require.Equal(t, before, w.reads)
+	w.comments, w.clock = nil, w.clock.Add(reconciler.DefaultRefresh)
+	w.look(t)
+	require.Len(t, w.comments, 1)
 }
 
 // TestOnePullRequestDoesNotHoldUpTheOthers: what cannot be read of one is tried again, and the others are planned meanwhile.
